@@ -27,8 +27,9 @@ MAY_INCLUDE = {
     "diagnosis": {"include", "core", "reference", "properties"},
     "fuzz": {"include", "core", "reference", "properties"},
     "golden": {"include", "core", "reference", "properties"},
-    "tools": {"include", "core", "reference", "properties", "diagnosis",
-              "fuzz", "golden"},
+    "report": {"include", "core", "reference", "properties", "diagnosis"},
+    "cli": {"include", "core", "reference", "properties", "diagnosis",
+            "fuzz", "golden", "report"},
     "examples": {"include"},
 }
 
@@ -39,7 +40,7 @@ FLOORS = "core/base/floors.h"
 # The emulator of a GPU, which could be separate, and its benchmark; names that
 # include/qkvet/linked.h declares and the program defines.
 OTHER_NAMESPACES = {"impl": {"simt", "qkvet::bench"},
-                    "tools": {"qkvet::linked_detail"}}
+                    "cli": {"qkvet::linked_detail"}}
 
 # Third-party headers that only some files may name.
 RESERVED = {
@@ -97,7 +98,7 @@ def problems_of(path: str, text: str) -> list:
     folder = path.split("/")[0]
     allowed = MAY_INCLUDE.get(folder)
     if allowed is None:
-        return [f"{path}: {folder}/ stands on no floor (ci/floors.py)"]
+        return [f"{path}: {folder}/ has no floor (ci/floors.py)"]
     for name in INCLUDE.findall(text):
         target = folder_of_include(name)
         if target in MAY_INCLUDE and target != folder and target not in allowed:
@@ -196,7 +197,7 @@ def self_test() -> None:
         assert problems_of(path, text), f"{path} should have been refused"
     good = spdx + '#include "qkvet/kernel.h"\n#include <vector>\n'
     assert not problems_of("impl/x.cpp", good)
-    assert not problems_of("cli/x.cpp", good + "namespace qkvet::tools::a {\n")
+    assert not problems_of("cli/x.cpp", good + "namespace qkvet::cli::a {\n")
     assert not problems_of("cli/x.cpp", good + "namespace qkvet::properties {\n"
                            "struct Law;\n}\n")
     one = "namespace qkvet {\nstruct A {\n};\nstruct B;\n}\n"

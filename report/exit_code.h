@@ -3,6 +3,8 @@
 #ifndef QKVET_REPORT_EXIT_CODE_H_
 #define QKVET_REPORT_EXIT_CODE_H_
 
+#include "core/base/floors.h"
+
 namespace qkvet::report {
 
 enum ExitCode : int {

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "report/lines.h"
 #include "report/html_parts.h"
+#include "report/lines.h"
 #include "report/pairs_text.h"
 
 namespace qkvet::report {

@@ -9,8 +9,8 @@
 #include <cmath>
 #include <map>
 
-#include "report/lines.h"
 #include "report/html_parts.h"
+#include "report/lines.h"
 
 namespace qkvet::report {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "report/lines.h"
 #include "report/html_parts.h"
+#include "report/lines.h"
 #include "report/report_files.h"
 
 namespace qkvet::report {

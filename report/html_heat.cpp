@@ -8,10 +8,10 @@
 #include <cmath>
 #include <limits>
 
+#include "report/html_parts.h"
 #include "report/lines.h"
 #include "report/map_svg.h"
 #include "report/svg.h"
-#include "report/html_parts.h"
 
 namespace qkvet::report {
 namespace {

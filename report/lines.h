@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/floors.h"
+
 namespace qkvet::report {
 
 inline constexpr size_t kLineWidth = 86;

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "core/base/floors.h"
+
 namespace qkvet::report {
 
 struct MapCell {

@@ -5,10 +5,10 @@
 
 #include <algorithm>
 
-#include "report/lines.h"
-#include "report/svg.h"
 #include "report/html_parts.h"
+#include "report/lines.h"
 #include "report/report_files.h"
+#include "report/svg.h"
 
 namespace qkvet::report {
 namespace {

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/floors.h"
+
 namespace qkvet::report {
 
 // Values, share 0 .. 1: viridis (van der Walt and Smith, 2015, CC0), even to

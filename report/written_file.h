@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "core/base/floors.h"
+
 namespace qkvet::report {
 
 // "" or why no file can be written there, or may not: before there is anything

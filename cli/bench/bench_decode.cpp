@@ -6,9 +6,9 @@
 #include <cstddef>
 #include <span>
 
-#include "core/door/guarded.h"
 #include "cli/base/checked.h"
 #include "cli/base/read_loop.h"
+#include "core/door/guarded.h"
 
 namespace qkvet::cli {
 namespace {

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "core/door/executor.h"
 #include "cli/base/growth.h"
+#include "core/door/executor.h"
 
 namespace qkvet::cli {
 

@@ -7,8 +7,6 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "core/case/story.h"
-#include "core/testing/tables_plugin_calls.h"
 #include "cli/base/checked.h"
 #include "cli/base/growth.h"
 #include "cli/base/model_text.h"
@@ -16,6 +14,8 @@
 #include "cli/base/read_loop.h"
 #include "cli/bench/bench_decode.h"
 #include "cli/demos/kv_memory.h"
+#include "core/case/story.h"
+#include "core/testing/tables_plugin_calls.h"
 
 namespace qkvet::cli::bench_test {
 namespace {

@@ -2,14 +2,14 @@
 // qkvet bench decode: one more token with a KV cache and without one.
 #include <fmt/core.h>
 
-#include "core/base/json.h"
-#include "report/json_lines.h"
 #include "cli/base/model_text.h"
-#include "report/written_file.h"
 #include "cli/bench/bench_decode.h"
 #include "cli/commands/flags.h"
 #include "cli/terminal/report.h"
 #include "cli/terminal/select.h"
+#include "core/base/json.h"
+#include "report/json_lines.h"
+#include "report/written_file.h"
 
 namespace qkvet::cli {
 namespace {

@@ -7,14 +7,14 @@
 #include <cstdio>
 
 #include "cli/base/interrupts.h"
-#include "report/written_file.h"
 #include "cli/commands/check_faults.h"
 #include "cli/commands/flags.h"
-#include "report/run_record.h"
 #include "cli/terminal/failure_tensors.h"
 #include "cli/terminal/progress_line.h"
 #include "cli/terminal/report.h"
 #include "cli/terminal/select.h"
+#include "report/run_record.h"
+#include "report/written_file.h"
 
 namespace qkvet::cli {
 namespace {

@@ -7,9 +7,9 @@
 #include <cstdio>
 
 #include "cli/base/arguments.h"
-#include "report/written_file.h"
 #include "cli/hunt/fault_report.h"
 #include "cli/terminal/report.h"
+#include "report/written_file.h"
 
 namespace qkvet::cli {
 namespace {

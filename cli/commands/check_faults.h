@@ -5,9 +5,9 @@
 
 #include <string>
 
-#include "report/exit_code.h"
 #include "cli/kernels/kernels.h"
 #include "cli/terminal/select.h"
+#include "report/exit_code.h"
 
 namespace qkvet::cli {
 

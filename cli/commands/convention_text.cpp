@@ -10,13 +10,13 @@
 #include <span>
 #include <utility>
 
+#include "cli/reproduce/convention_c.h"
+#include "cli/terminal/select.h"
 #include "core/base/json.h"
 #include "core/capability/declaration.h"
 #include "core/case/case.h"
 #include "core/case/paging.h"
 #include "report/lines.h"
-#include "cli/terminal/select.h"
-#include "cli/reproduce/convention_c.h"
 
 namespace qkvet::cli {
 namespace {

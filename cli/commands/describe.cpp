@@ -2,10 +2,10 @@
 // qkvet man, qkvet completion: the command line describes itself.
 #include <cstdio>
 
-#include "report/written_file.h"
 #include "cli/commands/flags.h"
 #include "cli/describe/command_description.h"
 #include "cli/terminal/select.h"
+#include "report/written_file.h"
 
 namespace qkvet::cli {
 namespace {

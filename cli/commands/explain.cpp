@@ -8,15 +8,15 @@
 #include <array>
 #include <cstdio>
 
-#include "properties/conventions/conventions.h"
-#include "properties/judging/law.h"
-#include "report/lines.h"
 #include "cli/base/perhaps.h"
 #include "cli/commands/convention_text.h"
 #include "cli/commands/flags.h"
 #include "cli/commands/lists.h"
 #include "cli/terminal/report.h"
 #include "cli/terminal/select.h"
+#include "properties/conventions/conventions.h"
+#include "properties/judging/law.h"
+#include "report/lines.h"
 
 namespace qkvet::cli {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <regex>
 
-#include "properties/judging/law.h"
 #include "cli/base/program_run.h"
+#include "properties/judging/law.h"
 
 namespace qkvet::cli::explain_test {
 namespace {

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "report/exit_code.h"
 #include "cli/describe/command_line.h"
 #include "cli/kernels/kernels.h"
+#include "report/exit_code.h"
 #include "report/report_files.h"
 
 namespace qkvet::cli {

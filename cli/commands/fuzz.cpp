@@ -8,14 +8,14 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "fuzz/engines/engine.h"
 #include "cli/base/arguments.h"
-#include "report/lines.h"
-#include "report/written_file.h"
 #include "cli/commands/flags.h"
 #include "cli/hunt/hunt_inputs.h"
 #include "cli/hunt/hunt_report.h"
 #include "cli/terminal/select.h"
+#include "fuzz/engines/engine.h"
+#include "report/lines.h"
+#include "report/written_file.h"
 
 namespace qkvet::cli {
 namespace {

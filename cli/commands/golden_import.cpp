@@ -5,15 +5,15 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "cli/commands/groups.h"
+#include "cli/golden/golden_folders.h"
+#include "cli/terminal/select.h"
 #include "core/base/read_file.h"
 #include "core/base/sha256.h"
 #include "golden/check/call_file.h"
 #include "golden/check/verify.h"
 #include "golden/format/folder_swap.h"
 #include "properties/conventions/conventions.h"
-#include "cli/commands/groups.h"
-#include "cli/golden/golden_folders.h"
-#include "cli/terminal/select.h"
 
 namespace qkvet::cli {
 namespace {

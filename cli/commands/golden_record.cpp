@@ -8,6 +8,10 @@
 #include <map>
 #include <sstream>
 
+#include "cli/commands/groups.h"
+#include "cli/golden/golden_folders.h"
+#include "cli/golden/golden_run.h"
+#include "cli/terminal/select.h"
 #include "core/base/read_file.h"
 #include "core/base/sha256.h"
 #include "core/capability/declaration.h"
@@ -15,10 +19,6 @@
 #include "golden/format/folder_swap.h"
 #include "properties/cases/generate.h"
 #include "properties/judging/subject.h"
-#include "cli/commands/groups.h"
-#include "cli/golden/golden_folders.h"
-#include "cli/golden/golden_run.h"
-#include "cli/terminal/select.h"
 
 namespace qkvet::cli {
 namespace {

@@ -7,10 +7,10 @@
 #include <filesystem>
 #include <limits>
 
-#include "report/lines.h"
 #include "cli/commands/groups.h"
 #include "cli/golden/golden_folders.h"
 #include "cli/terminal/select.h"
+#include "report/lines.h"
 
 namespace qkvet::cli {
 namespace {

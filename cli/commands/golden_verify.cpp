@@ -7,13 +7,13 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "report/written_file.h"
 #include "cli/commands/groups.h"
 #include "cli/golden/golden_folders.h"
 #include "cli/golden/golden_run.h"
 #include "cli/kernels/compiler.h"
 #include "cli/terminal/failure_tensors.h"
 #include "cli/terminal/select.h"
+#include "report/written_file.h"
 
 namespace qkvet::cli {
 namespace {

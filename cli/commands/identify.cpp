@@ -8,10 +8,10 @@
 #include <cstdio>
 
 #include "cli/base/arguments.h"
-#include "report/written_file.h"
 #include "cli/commands/flags.h"
 #include "cli/kernels/write_new.h"
 #include "cli/terminal/select.h"
+#include "report/written_file.h"
 
 namespace qkvet::cli {
 namespace {

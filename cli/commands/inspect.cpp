@@ -9,15 +9,15 @@
 #include <charconv>
 #include <cstdio>
 
-#include "properties/calls/layer_calls.h"
-#include "properties/judging/answer.h"
-#include "properties/judging/visibility.h"
 #include "cli/base/load_data.h"
 #include "cli/commands/groups.h"
 #include "cli/inspect/inspection.h"
 #include "cli/inspect/screen.h"
 #include "cli/kernels/write_new.h"
 #include "cli/terminal/select.h"
+#include "properties/calls/layer_calls.h"
+#include "properties/judging/answer.h"
+#include "properties/judging/visibility.h"
 
 namespace qkvet::cli {
 namespace {

@@ -7,8 +7,8 @@
 #include <iterator>
 
 #include "cli/commands/flags.h"
-#include "cli/terminal/select.h"
 #include "cli/reproduce/plan_folder.h"
+#include "cli/terminal/select.h"
 
 namespace qkvet::cli {
 namespace {

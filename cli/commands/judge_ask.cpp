@@ -8,15 +8,15 @@
 #include <set>
 #include <sstream>
 
+#include "cli/base/arguments.h"
+#include "cli/commands/judge.h"
+#include "cli/kernels/write_new.h"
+#include "cli/reproduce/plan_folder.h"
+#include "cli/terminal/select.h"
 #include "core/base/read_file.h"
 #include "properties/cases/generate.h"
 #include "properties/conventions/conventions.h"
-#include "cli/base/arguments.h"
 #include "report/lines.h"
-#include "cli/commands/judge.h"
-#include "cli/kernels/write_new.h"
-#include "cli/terminal/select.h"
-#include "cli/reproduce/plan_folder.h"
 
 namespace qkvet::cli {
 namespace {

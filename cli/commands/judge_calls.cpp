@@ -7,19 +7,19 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "cli/commands/judge.h"
+#include "cli/judge/recorded_call.h"
+#include "cli/kernels/compiler.h"
+#include "cli/reproduce/plan_kernel.h"
+#include "cli/terminal/failure_tensors.h"
+#include "cli/terminal/report.h"
+#include "cli/terminal/select.h"
 #include "golden/check/call_file.h"
 #include "golden/check/verify.h"
 #include "properties/judging/subject.h"
 #include "properties/run/one_cell.h"
-#include "report/written_file.h"
-#include "cli/commands/judge.h"
-#include "cli/judge/recorded_call.h"
-#include "cli/kernels/compiler.h"
 #include "report/run_record.h"
-#include "cli/terminal/failure_tensors.h"
-#include "cli/terminal/report.h"
-#include "cli/terminal/select.h"
-#include "cli/reproduce/plan_kernel.h"
+#include "report/written_file.h"
 
 namespace qkvet::cli {
 namespace {

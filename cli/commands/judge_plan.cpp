@@ -8,20 +8,20 @@
 #include <filesystem>
 #include <set>
 
-#include "properties/cases/generate.h"
-#include "properties/cases/option_use.h"
-#include "properties/run/shrink.h"
-#include "properties/run/tally.h"
-#include "report/written_file.h"
 #include "cli/commands/judge.h"
 #include "cli/demos/question_rows.h"
 #include "cli/judge/recorded_answers.h"
 #include "cli/kernels/compiler.h"
-#include "report/run_record.h"
+#include "cli/reproduce/plan_folder.h"
 #include "cli/terminal/failure_tensors.h"
 #include "cli/terminal/report.h"
 #include "cli/terminal/select.h"
-#include "cli/reproduce/plan_folder.h"
+#include "properties/cases/generate.h"
+#include "properties/cases/option_use.h"
+#include "properties/run/shrink.h"
+#include "properties/run/tally.h"
+#include "report/run_record.h"
+#include "report/written_file.h"
 
 namespace qkvet::cli {
 namespace {

@@ -7,15 +7,15 @@
 #include <span>
 #include <sstream>
 
+#include "cli/commands/lists.h"
+#include "cli/kernels/build_cache.h"
+#include "cli/terminal/select.h"
 #include "core/capability/declaration.h"
 #include "core/capability/extents.h"
 #include "core/capability/paths.h"
 #include "properties/conventions/conventions.h"
 #include "reference/arithmetic/precision.h"
 #include "report/lines.h"
-#include "cli/commands/lists.h"
-#include "cli/kernels/build_cache.h"
-#include "cli/terminal/select.h"
 
 namespace qkvet::cli {
 namespace {

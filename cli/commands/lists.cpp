@@ -7,11 +7,11 @@
 
 #include <cstdio>
 
-#include "fuzz/targets/target.h"
-#include "properties/judging/law.h"
 #include "cli/commands/convention_text.h"
 #include "cli/golden/golden_folders.h"
 #include "cli/terminal/select.h"
+#include "fuzz/targets/target.h"
+#include "properties/judging/law.h"
 
 namespace qkvet::cli {
 namespace {

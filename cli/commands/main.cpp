@@ -10,12 +10,12 @@
 #include <initializer_list>
 #include <string>
 
-#include "core/sandbox/worker.h"
 #include "cli/base/host_limits.h"
 #include "cli/commands/flags.h"
 #include "cli/commands/groups.h"
 #include "cli/hunt/hunt_child.h"
 #include "cli/terminal/select.h"
+#include "core/sandbox/worker.h"
 
 // In the order of --help.
 // clang-format off

@@ -8,13 +8,13 @@
 #include <cstdio>
 
 #include "cli/base/interrupts.h"
-#include "report/written_file.h"
 #include "cli/commands/flags.h"
 #include "cli/commands/repair.h"
 #include "cli/mutate/mutation_report.h"
-#include "report/run_record.h"
 #include "cli/terminal/report.h"
 #include "cli/terminal/select.h"
+#include "report/run_record.h"
+#include "report/written_file.h"
 
 namespace qkvet::cli {
 namespace {

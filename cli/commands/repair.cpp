@@ -8,9 +8,9 @@
 
 #include "cli/base/arguments.h"
 #include "cli/base/interrupts.h"
-#include "report/written_file.h"
 #include "cli/mutate/mutation_run.h"
 #include "cli/mutate/repair.h"
+#include "report/written_file.h"
 
 namespace qkvet::cli {
 namespace {

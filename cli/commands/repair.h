@@ -6,9 +6,9 @@
 #include <cstddef>
 #include <string>
 
-#include "report/exit_code.h"
 #include "cli/kernels/kernels.h"
 #include "cli/terminal/select.h"
+#include "report/exit_code.h"
 
 namespace qkvet::cli {
 

@@ -5,16 +5,16 @@
 #include <cstdio>
 #include <sstream>
 
-#include "core/base/read_file.h"
-#include "report/lines.h"
 #include "cli/base/load_data.h"
-#include "report/written_file.h"
 #include "cli/commands/flags.h"
 #include "cli/commands/replay_log.h"
-#include "report/run_record.h"
+#include "cli/reproduce/emit.h"
 #include "cli/terminal/report.h"
 #include "cli/terminal/select.h"
-#include "cli/reproduce/emit.h"
+#include "core/base/read_file.h"
+#include "report/lines.h"
+#include "report/run_record.h"
+#include "report/written_file.h"
 
 namespace qkvet::cli {
 namespace {

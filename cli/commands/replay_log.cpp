@@ -7,10 +7,10 @@
 
 #include <chrono>
 
-#include "core/base/read_file.h"
-#include "properties/logs/log_shrink.h"
 #include "cli/terminal/report.h"
 #include "cli/terminal/select.h"
+#include "core/base/read_file.h"
+#include "properties/logs/log_shrink.h"
 
 namespace qkvet::cli {
 namespace {

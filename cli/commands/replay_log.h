@@ -5,8 +5,8 @@
 
 #include <string>
 
-#include "report/exit_code.h"
 #include "cli/kernels/kernels.h"
+#include "report/exit_code.h"
 
 namespace qkvet::cli {
 

@@ -5,12 +5,12 @@
 
 #include <cstdio>
 
-#include "report/lines.h"
-#include "report/written_file.h"
 #include "cli/commands/flags.h"
+#include "cli/terminal/select.h"
+#include "report/lines.h"
 #include "report/run_compare.h"
 #include "report/run_merge.h"
-#include "cli/terminal/select.h"
+#include "report/written_file.h"
 
 namespace qkvet::cli {
 namespace {

@@ -5,12 +5,12 @@
 #include <charconv>
 #include <cstdio>
 
-#include "core/base/philox.h"
 #include "cli/base/arguments.h"
 #include "cli/base/model_text.h"
 #include "cli/commands/groups.h"
 #include "cli/demos/gpt.h"
 #include "cli/terminal/select.h"
+#include "core/base/philox.h"
 
 namespace qkvet::cli {
 namespace {

@@ -5,10 +5,10 @@
 
 #include <cmath>
 
+#include "cli/demos/kv_memory.h"
 #include "core/base/half.h"
 #include "core/case/recipe.h"
 #include "reference/layer/layer.h"
-#include "cli/demos/kv_memory.h"
 
 namespace qkvet::cli {
 namespace {

@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cli/demos/gpt.h"
+#include "cli/inspect/inspection.h"
 #include "core/base/json.h"
 #include "core/base/verdict.h"
 #include "report/json_lines.h"
-#include "cli/demos/gpt.h"
-#include "cli/inspect/inspection.h"
 
 namespace qkvet::cli {
 namespace {

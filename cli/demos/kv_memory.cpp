@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <vector>
 
-#include "core/case/story.h"
 #include "cli/base/checked.h"
+#include "core/case/story.h"
 
 namespace qkvet::cli {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "properties/judging/law.h"
 #include "cli/reproduce/plan_folder.h"
+#include "properties/judging/law.h"
 
 namespace qkvet::cli {
 

@@ -5,9 +5,9 @@
 
 #include <cmath>
 
+#include "cli/kernels/kernels.h"
 #include "include/testing/coarse.h"
 #include "properties/judging/compare.h"
-#include "cli/kernels/kernels.h"
 
 namespace qkvet::cli::textbook_test {
 namespace {

@@ -5,9 +5,9 @@
 #include <cfenv>
 #include <exception>
 
-#include "report/run_record.h"
 #include "cli/terminal/report.h"
 #include "cli/terminal/select.h"
+#include "report/run_record.h"
 
 namespace qkvet::cli {
 namespace {
@@ -108,10 +108,10 @@ LawResult judge_here(const linked_detail::Request& request) {
 namespace qkvet::linked_detail {
 
 LawOutcome judge(const Request& request) noexcept {
-  const tools::DefaultFpEnvironment environment;
+  const cli::DefaultFpEnvironment environment;
   LawResult result;
   try {
-    result = tools::judge_here(request);
+    result = cli::judge_here(request);
   } catch (const std::exception& failure) {
     result.text = std::string("qkvet: ") + failure.what() + "\n";
   }

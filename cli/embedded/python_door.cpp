@@ -5,6 +5,11 @@
 #include <cstring>
 #include <exception>
 
+#include "cli/base/interrupts.h"
+#include "cli/judge/recorded_call.h"
+#include "cli/reproduce/plan_kernel.h"
+#include "cli/terminal/report.h"
+#include "cli/terminal/select.h"
 #include "core/base/json.h"
 #include "core/call/tensor_table.h"
 #include "core/capability/declaration.h"
@@ -16,12 +21,7 @@
 #include "properties/conventions/conventions.h"
 #include "properties/judging/subject.h"
 #include "reference/arithmetic/precision.h"
-#include "cli/base/interrupts.h"
-#include "cli/judge/recorded_call.h"
 #include "report/run_record.h"
-#include "cli/terminal/report.h"
-#include "cli/terminal/select.h"
-#include "cli/reproduce/plan_kernel.h"
 
 namespace qkvet::cli {
 namespace {

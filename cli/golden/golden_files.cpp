@@ -2,9 +2,9 @@
 // The record of `qkvet golden verify`.
 #include <fmt/core.h>
 
+#include "cli/golden/golden_run.h"
 #include "core/base/json.h"
 #include "report/json_lines.h"
-#include "cli/golden/golden_run.h"
 #include "report/run_record.h"
 
 namespace qkvet::cli {

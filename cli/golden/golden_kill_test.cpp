@@ -13,8 +13,8 @@
 #include <map>
 #include <random>
 
-#include "golden/format/manifest.h"
 #include "cli/base/program_run.h"
+#include "golden/format/manifest.h"
 
 namespace qkvet::cli::golden_kill_test {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "golden/check/verify.h"
 #include "cli/terminal/report.h"
+#include "golden/check/verify.h"
 
 namespace qkvet::cli {
 

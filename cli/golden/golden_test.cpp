@@ -9,8 +9,8 @@
 #include <regex>
 #include <sstream>
 
-#include "golden/format/set.h"
 #include "cli/base/program_run.h"
+#include "golden/format/set.h"
 
 namespace qkvet::cli::golden_test {
 namespace {

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <map>
 
-#include "report/lines.h"
 #include "cli/golden/golden_run.h"
+#include "report/lines.h"
 
 namespace qkvet::cli {
 namespace {

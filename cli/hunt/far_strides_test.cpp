@@ -7,9 +7,9 @@
 #include <memory>
 #include <set>
 
+#include "cli/kernels/kernels.h"
 #include "properties/run/runner.h"
 #include "properties/run/shrink.h"
-#include "cli/kernels/kernels.h"
 
 namespace qkvet::cli::far_strides_test {
 namespace {

@@ -10,10 +10,10 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "properties/conditions/condition.h"
 #include "cli/base/program_run.h"
 #include "cli/hunt/fault_report.h"
 #include "cli/kernels/kernels.h"
+#include "properties/conditions/condition.h"
 
 namespace qkvet::cli::fault_hunt_test {
 namespace {

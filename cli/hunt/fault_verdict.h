@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "report/exit_code.h"
 #include "cli/hunt/fault_hunt.h"
+#include "report/exit_code.h"
 
 namespace qkvet::cli {
 

@@ -8,11 +8,11 @@
 #include <bit>
 #include <cmath>
 
+#include "cli/kernels/kernels.h"
 #include "core/base/at_night.h"
 #include "core/base/philox.h"
 #include "properties/cases/generate.h"
 #include "properties/run/shrink.h"
-#include "cli/kernels/kernels.h"
 
 namespace qkvet::cli::hill_climb_test {
 namespace {

@@ -7,9 +7,9 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "cli/hunt/hunt_job.h"
 #include "fuzz/engines/engine.h"
 #include "fuzz/hunt/hunter.h"
-#include "cli/hunt/hunt_job.h"
 
 namespace qkvet::cli {
 namespace {

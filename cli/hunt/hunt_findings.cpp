@@ -6,10 +6,10 @@
 #include <map>
 #include <set>
 
-#include "properties/run/failure.h"
-#include "properties/run/shrink.h"
 #include "cli/hunt/hunt_inputs.h"
 #include "cli/hunt/hunt_report.h"
+#include "properties/run/failure.h"
+#include "properties/run/shrink.h"
 
 namespace qkvet::cli {
 namespace {

@@ -7,11 +7,11 @@
 #include <filesystem>
 #include <sstream>
 
+#include "cli/terminal/report.h"
 #include "core/base/read_file.h"
 #include "fuzz/hunt/hunter.h"
 #include "properties/cases/generate.h"
 #include "report/written_file.h"
-#include "cli/terminal/report.h"
 
 namespace qkvet::cli {
 namespace {

@@ -9,10 +9,10 @@
 #include <fstream>
 #include <limits>
 
+#include "cli/terminal/select.h"
 #include "core/base/json.h"
 #include "core/base/read_file.h"
 #include "fuzz/targets/rules.h"
-#include "cli/terminal/select.h"
 
 namespace qkvet::cli {
 namespace {

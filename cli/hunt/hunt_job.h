@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "cli/kernels/kernels.h"
 #include "fuzz/input/input.h"
 #include "fuzz/targets/target.h"
-#include "cli/kernels/kernels.h"
 
 namespace qkvet::cli {
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "report/exit_code.h"
 #include "cli/hunt/hunt_watch.h"
 #include "cli/terminal/report.h"
+#include "report/exit_code.h"
 
 namespace qkvet::cli {
 

@@ -17,12 +17,12 @@
 #include <fstream>
 #include <thread>
 
-#include "fuzz/hunt/progress.h"
 #include "cli/base/interrupts.h"
-#include "report/written_file.h"
 #include "cli/hunt/hunt_child.h"
 #include "cli/hunt/hunt_inputs.h"
 #include "cli/terminal/report.h"
+#include "fuzz/hunt/progress.h"
+#include "report/written_file.h"
 
 extern char** environ;
 

@@ -9,14 +9,14 @@
 #include <set>
 #include <stdexcept>
 
+#include "cli/hunt/fault_hunt.h"
+#include "cli/kernels/kernels.h"
+#include "cli/terminal/report.h"
 #include "core/base/at_night.h"
 #include "properties/cases/generate.h"
 #include "properties/checking/simpler.h"
 #include "properties/conventions/domain.h"
 #include "properties/run/shrink.h"
-#include "cli/hunt/fault_hunt.h"
-#include "cli/kernels/kernels.h"
-#include "cli/terminal/report.h"
 
 namespace qkvet::cli::kill_test {
 namespace {

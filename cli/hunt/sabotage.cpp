@@ -8,9 +8,9 @@
 #include <mutex>
 #include <thread>
 
+#include "cli/hunt/fault_verdict.h"
 #include "properties/cases/generate.h"
 #include "properties/run/shrink.h"
-#include "cli/hunt/fault_verdict.h"
 
 namespace qkvet::cli {
 namespace {

@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "cli/kernels/kernels.h"
 #include "properties/checking/case_work.h"
 #include "reference/seeded/seeded.h"
 #include "report/exit_code.h"
-#include "cli/kernels/kernels.h"
 
 namespace qkvet::cli {
 

@@ -7,10 +7,10 @@
 #include <cmath>
 #include <vector>
 
-#include "properties/cases/scope.h"
 #include "cli/identify/parts_found.h"
 #include "cli/identify/roundings.h"
 #include "cli/identify/sums.h"
+#include "properties/cases/scope.h"
 
 namespace qkvet::cli {
 namespace {

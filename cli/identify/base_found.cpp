@@ -8,12 +8,12 @@
 #include <cmath>
 #include <numeric>
 
+#include "cli/identify/parts_found.h"
 #include "core/base/dtype.h"
 #include "properties/cases/scope.h"
 #include "properties/judging/compare.h"
 #include "properties/judging/law.h"
 #include "report/lines.h"
-#include "cli/identify/parts_found.h"
 
 namespace qkvet::cli {
 namespace {

@@ -8,9 +8,9 @@
 #include <limits>
 #include <numbers>
 
+#include "cli/identify/parts_found.h"
 #include "core/capability/declaration.h"
 #include "properties/checking/probe.h"
-#include "cli/identify/parts_found.h"
 
 namespace qkvet::cli {
 namespace {

@@ -5,15 +5,15 @@
 
 #include <algorithm>
 
+#include "cli/identify/asking.h"
+#include "cli/identify/parts_found.h"
+#include "cli/kernels/kernels.h"
 #include "core/capability/declaration.h"
 #include "core/sandbox/undeclared.h"
 #include "properties/cases/scope.h"
 #include "properties/judging/subject.h"
 #include "properties/run/runner.h"
 #include "report/lines.h"
-#include "cli/identify/asking.h"
-#include "cli/identify/parts_found.h"
-#include "cli/kernels/kernels.h"
 
 namespace qkvet::cli {
 namespace {

@@ -7,9 +7,9 @@
 
 #include <map>
 
+#include "cli/base/program_run.h"
 #include "core/base/at_night.h"
 #include "core/base/json.h"
-#include "cli/base/program_run.h"
 
 namespace qkvet::cli::identify_test {
 namespace {

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 
+#include "cli/identify/identify.h"
+#include "cli/reproduce/convention_c.h"
 #include "core/base/json.h"
 #include "core/capability/declaration.h"
 #include "report/lines.h"
-#include "cli/identify/identify.h"
-#include "cli/reproduce/convention_c.h"
 
 namespace qkvet::cli {
 namespace {

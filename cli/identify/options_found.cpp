@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "cli/identify/parts_found.h"
 #include "core/capability/option_table.h"
 #include "properties/cases/scope.h"
 #include "properties/judging/law.h"
-#include "cli/identify/parts_found.h"
 
 namespace qkvet::cli {
 namespace {

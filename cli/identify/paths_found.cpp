@@ -14,11 +14,11 @@
 #include <optional>
 #include <vector>
 
+#include "cli/identify/parts_found.h"
+#include "cli/identify/sums.h"
 #include "core/capability/paths.h"
 #include "properties/judging/law.h"
 #include "report/lines.h"
-#include "cli/identify/parts_found.h"
-#include "cli/identify/sums.h"
 
 namespace qkvet::cli {
 namespace {

@@ -8,8 +8,8 @@
 #include <numbers>
 #include <vector>
 
-#include "properties/judging/law.h"
 #include "cli/identify/roundings.h"
+#include "properties/judging/law.h"
 
 namespace qkvet::cli {
 namespace {

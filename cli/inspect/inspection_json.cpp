@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
 
+#include "cli/inspect/inspection.h"
 #include "core/base/json.h"
 #include "core/base/verdict.h"
 #include "report/json_lines.h"
-#include "cli/inspect/inspection.h"
 
 namespace qkvet::cli {
 namespace {

@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <sstream>
 
+#include "cli/inspect/inspection.h"
+#include "cli/terminal/report.h"
 #include "core/base/printable.h"
 #include "core/base/verdict.h"
 #include "report/lines.h"
-#include "cli/inspect/inspection.h"
-#include "cli/terminal/report.h"
 
 namespace qkvet::cli {
 namespace {

@@ -6,9 +6,9 @@
 
 #include <cmath>
 
+#include "cli/demos/gpt.h"
 #include "properties/calls/layer_calls.h"
 #include "properties/judging/answer.h"
-#include "cli/demos/gpt.h"
 
 namespace qkvet::cli::stages_test {
 namespace {

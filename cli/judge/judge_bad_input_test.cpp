@@ -4,8 +4,8 @@
 
 #include <functional>
 
-#include "core/files/npy.h"
 #include "cli/judge/judge_run.h"
+#include "core/files/npy.h"
 
 namespace qkvet::cli::judge_bad_input_test {
 namespace {

@@ -7,11 +7,11 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
+#include "cli/judge/judge_run.h"
+#include "cli/reproduce/emit_run.h"
 #include "core/base/at_night.h"
 #include "core/files/npy.h"
 #include "core/files/safetensors.h"
-#include "cli/judge/judge_run.h"
-#include "cli/reproduce/emit_run.h"
 
 namespace qkvet::cli::judge_plan_test {
 namespace {

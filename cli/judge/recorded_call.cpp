@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/judge/recorded_call.h"
 
+#include "cli/reproduce/plan_calls.h"
+#include "cli/reproduce/plan_kernel.h"
 #include "core/base/half.h"
 #include "core/door/call_plan.h"
 #include "golden/check/verify.h"
 #include "properties/judging/compare.h"
 #include "properties/judging/subject.h"
-#include "cli/reproduce/plan_calls.h"
-#include "cli/reproduce/plan_kernel.h"
 
 namespace qkvet::cli {
 namespace {

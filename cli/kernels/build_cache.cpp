@@ -11,10 +11,10 @@
 #include <filesystem>
 #include <fstream>
 
-#include "core/base/read_file.h"
 #include "cli/base/child.h"
-#include "report/written_file.h"
 #include "cli/kernels/compiler.h"
+#include "core/base/read_file.h"
+#include "report/written_file.h"
 
 namespace qkvet::cli {
 namespace {

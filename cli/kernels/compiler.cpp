@@ -9,8 +9,8 @@
 #include <fstream>
 #include <span>
 
-#include "core/base/read_file.h"
 #include "cli/kernels/kernels.h"
+#include "core/base/read_file.h"
 
 namespace qkvet::cli {
 namespace {

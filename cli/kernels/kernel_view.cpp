@@ -3,11 +3,11 @@
 
 #include <algorithm>
 
+#include "cli/kernels/recovered_weights.h"
 #include "properties/calls/layer_stages.h"
 #include "properties/judging/compare.h"
 #include "properties/judging/outcome.h"
 #include "properties/judging/subject.h"
-#include "cli/kernels/recovered_weights.h"
 
 namespace qkvet::cli {
 namespace {

@@ -8,10 +8,10 @@
 #include <cmath>
 #include <limits>
 
+#include "cli/kernels/recovered_weights.h"
 #include "properties/calls/layer_calls.h"
 #include "properties/judging/answer.h"
 #include "properties/testing/fake_tables.h"
-#include "cli/kernels/recovered_weights.h"
 
 namespace qkvet::cli::kernel_view_test {
 namespace {

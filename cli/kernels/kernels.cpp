@@ -10,17 +10,17 @@
 #include <filesystem>
 #include <iterator>
 
+#include "cli/base/host_limits.h"
+#include "cli/base/perhaps.h"
+#include "cli/kernels/build_cache.h"
+#include "cli/kernels/compiler.h"
+#include "cli/kernels/source_hints.h"
 #include "core/base/read_file.h"
 #include "core/capability/declaration.h"
 #include "properties/checking/probe.h"
 #include "properties/checking/workspace_hints.h"
 #include "properties/conventions/conventions.h"
 #include "reference/arithmetic/precision.h"
-#include "cli/base/host_limits.h"
-#include "cli/base/perhaps.h"
-#include "cli/kernels/build_cache.h"
-#include "cli/kernels/compiler.h"
-#include "cli/kernels/source_hints.h"
 
 namespace qkvet::cli {
 namespace {

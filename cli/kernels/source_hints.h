@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "properties/cases/scope.h"
 #include "cli/kernels/tokens.h"
+#include "properties/cases/scope.h"
 
 namespace qkvet::cli {
 

@@ -13,9 +13,9 @@
 #include <type_traits>
 #include <vector>
 
+#include "cli/base/program_run.h"
 #include "qkvet/kernel.h"
 #include "qkvet/plan.h"
-#include "cli/base/program_run.h"
 
 namespace qkvet::cli::templates_refuse_test {
 namespace {

@@ -17,12 +17,12 @@
 #include <string>
 #include <vector>
 
+#include "cli/kernels/tvm_ffi_abi.h"
 #include "core/base/read_file.h"
 #include "core/call/option_numbers.h"
 #include "core/capability/declaration.h"
 #include "properties/conventions/conventions.h"
 #include "qkvet/kernel.h"
-#include "cli/kernels/tvm_ffi_abi.h"
 
 namespace qkvet::cli::tvm_ffi {
 namespace {

@@ -12,17 +12,17 @@
 #include <sstream>
 #include <thread>
 
-#include "core/base/read_file.h"
-#include "core/base/sha256.h"
-#include "diagnosis/diagnose.h"
-#include "properties/run/runner.h"
-#include "report/written_file.h"
 #include "cli/mutate/mutant_build.h"
 #include "cli/mutate/mutant_run.h"
 #include "cli/mutate/mutation_run.h"
 #include "cli/mutate/repair.h"
 #include "cli/terminal/diagnoses.h"
 #include "cli/terminal/select.h"
+#include "core/base/read_file.h"
+#include "core/base/sha256.h"
+#include "diagnosis/diagnose.h"
+#include "properties/run/runner.h"
+#include "report/written_file.h"
 
 namespace qkvet::cli {
 namespace {

@@ -3,9 +3,9 @@
 // for each mutant as it is done, then the table of diagnosis/scores.md.
 #include <cstdio>
 
-#include "report/exit_code.h"
 #include "cli/describe/command_line.h"
 #include "cli/mutate/diagnosis_scores.h"
+#include "report/exit_code.h"
 
 namespace qkvet::cli {
 namespace {

@@ -7,11 +7,11 @@
 #include <cmath>
 #include <fstream>
 
-#include "core/base/read_file.h"
-#include "report/written_file.h"
 #include "cli/mutate/mutation_run.h"
 #include "cli/mutate/schemata.h"
 #include "cli/mutate/trap.h"
+#include "core/base/read_file.h"
+#include "report/written_file.h"
 
 namespace qkvet::cli {
 namespace {

@@ -8,9 +8,9 @@
 #include <cstring>
 #include <filesystem>
 
+#include "cli/base/child.h"
 #include "core/base/read_file.h"
 #include "core/base/sha256.h"
-#include "cli/base/child.h"
 #include "report/written_file.h"
 
 namespace qkvet::cli {

@@ -5,11 +5,11 @@
 #include <chrono>
 #include <cmath>
 
+#include "cli/mutate/answer_difference.h"
+#include "cli/terminal/select.h"
 #include "core/sandbox/wire.h"
 #include "properties/cases/generate.h"
 #include "properties/run/shrink.h"
-#include "cli/mutate/answer_difference.h"
-#include "cli/terminal/select.h"
 
 namespace qkvet::cli {
 namespace {

@@ -8,8 +8,8 @@
 #include <map>
 #include <sstream>
 
-#include "core/base/json.h"
 #include "cli/base/program_run.h"
+#include "core/base/json.h"
 
 namespace qkvet::cli::mutate_test {
 namespace {

@@ -7,10 +7,10 @@
 #include <cmath>
 #include <sstream>
 
+#include "cli/terminal/report.h"
 #include "core/base/read_file.h"
 #include "report/json_lines.h"
 #include "report/lines.h"
-#include "cli/terminal/report.h"
 
 namespace qkvet::cli {
 namespace {

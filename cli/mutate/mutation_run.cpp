@@ -12,15 +12,15 @@
 #include <set>
 #include <thread>
 
+#include "cli/mutate/mutant_log.h"
+#include "cli/mutate/trap.h"
+#include "cli/terminal/report.h"
+#include "cli/terminal/select.h"
 #include "core/base/philox.h"
 #include "core/base/read_file.h"
 #include "core/base/sha256.h"
 #include "report/json_lines.h"
 #include "report/lines.h"
-#include "cli/mutate/mutant_log.h"
-#include "cli/mutate/trap.h"
-#include "cli/terminal/report.h"
-#include "cli/terminal/select.h"
 
 namespace qkvet::cli {
 namespace {

@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "properties/run/runner.h"
-#include "report/exit_code.h"
 #include "cli/mutate/mutant_build.h"
 #include "cli/mutate/mutant_run.h"
 #include "cli/mutate/operators.h"
+#include "properties/run/runner.h"
+#include "report/exit_code.h"
 
 namespace qkvet::cli {
 

@@ -13,16 +13,16 @@
 #include <thread>
 #include <tuple>
 
-#include "core/base/read_file.h"
-#include "properties/cases/generate.h"
-#include "properties/run/shrink.h"
-#include "report/lines.h"
 #include "cli/mutate/mutant_build.h"
 #include "cli/mutate/mutant_run.h"
 #include "cli/mutate/mutation_run.h"
 #include "cli/mutate/schemata.h"
 #include "cli/terminal/report.h"
 #include "cli/terminal/select.h"
+#include "core/base/read_file.h"
+#include "properties/cases/generate.h"
+#include "properties/run/shrink.h"
+#include "report/lines.h"
 
 namespace qkvet::cli {
 namespace {

@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "properties/run/runner.h"
-#include "report/exit_code.h"
 #include "cli/kernels/kernels.h"
 #include "cli/mutate/lines_run.h"
+#include "properties/run/runner.h"
+#include "report/exit_code.h"
 
 namespace qkvet::cli {
 

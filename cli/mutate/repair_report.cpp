@@ -4,11 +4,11 @@
 
 #include <algorithm>
 
+#include "cli/mutate/repair.h"
+#include "cli/terminal/report.h"
 #include "core/base/json.h"
 #include "report/json_lines.h"
 #include "report/lines.h"
-#include "cli/mutate/repair.h"
-#include "cli/terminal/report.h"
 
 namespace qkvet::cli {
 namespace {

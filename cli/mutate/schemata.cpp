@@ -12,9 +12,9 @@
 #include <set>
 #include <sstream>
 
+#include "cli/mutate/mutation_run.h"
 #include "core/base/read_file.h"
 #include "report/written_file.h"
-#include "cli/mutate/mutation_run.h"
 
 namespace qkvet::cli {
 namespace {

@@ -9,12 +9,12 @@
 #include <regex>
 #include <sstream>
 
+#include "cli/base/program_run.h"
+#include "cli/reproduce/convention_c.h"
 #include "core/capability/declaration.h"
 #include "core/capability/extents.h"
 #include "core/case/case.h"
 #include "properties/conventions/conventions.h"
-#include "cli/base/program_run.h"
-#include "cli/reproduce/convention_c.h"
 
 namespace qkvet::cli::convention_test {
 namespace {

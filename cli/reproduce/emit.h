@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "properties/run/runner.h"
 #include "cli/kernels/kernels.h"
+#include "properties/run/runner.h"
 
 namespace qkvet::cli {
 

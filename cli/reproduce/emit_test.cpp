@@ -5,8 +5,8 @@
 
 #include <ostream>
 
-#include "core/base/at_night.h"
 #include "cli/reproduce/emit_run.h"
+#include "core/base/at_night.h"
 
 namespace qkvet::cli::emit_test {
 namespace {

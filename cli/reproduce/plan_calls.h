@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "cli/reproduce/call_folder.h"
 #include "core/door/executor.h"
 #include "core/files/call_tensors.h"
 #include "properties/checking/case_work.h"
-#include "cli/reproduce/call_folder.h"
 
 namespace qkvet::cli {
 

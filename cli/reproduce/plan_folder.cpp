@@ -7,10 +7,10 @@
 #include <filesystem>
 #include <iterator>
 
+#include "cli/reproduce/plan_text.h"
 #include "core/base/read_file.h"
 #include "core/files/npy.h"
 #include "core/files/safetensors.h"
-#include "cli/reproduce/plan_text.h"
 
 namespace qkvet::cli {
 namespace {

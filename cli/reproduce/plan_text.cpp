@@ -206,7 +206,7 @@ first; a .npy file of bf16 holds its bits as uint16.
   operation backward: o, lse and d_o are given, and d_q, d_k, d_v are wanted.
   layer: y of x; layer_backward: d_y is given, and the gradient of x, of every
   matrix and bias is wanted. What every word and tensor means, with its formula: plan.md of
-  QKVet (share/doc/qkvet, or tools/ of its source).
+  QKVet (share/doc/qkvet, or cli/ of its source).
 
 Answer each call with its outputs, in the type and shape that plan.json has:
 c0012.o.npy, c0012.lse.npy, ... in this folder or in another one. They may as well

@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cli/reproduce/reproducer_outputs.h"
 #include "properties/calls/layer_calls.h"
 #include "properties/calls/story_calls.h"
 #include "properties/run/shrink.h"
-#include "cli/reproduce/reproducer_outputs.h"
 
 namespace qkvet::cli {
 namespace {

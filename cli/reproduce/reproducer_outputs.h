@@ -3,8 +3,8 @@
 #ifndef QKVET_CLI_REPRODUCE_REPRODUCER_OUTPUTS_H_
 #define QKVET_CLI_REPRODUCE_REPRODUCER_OUTPUTS_H_
 
-#include "properties/checking/case_work.h"
 #include "cli/reproduce/reproducer.h"
+#include "properties/checking/case_work.h"
 
 namespace qkvet::cli {
 

@@ -8,10 +8,10 @@
 #include <numeric>
 #include <regex>
 
-#include "properties/logs/log_shrink.h"
 #include "cli/base/program_run.h"
 #include "cli/kernels/kernels.h"
 #include "cli/serving_log/serving_log.h"
+#include "properties/logs/log_shrink.h"
 
 namespace qkvet::cli::story_log_run_test {
 namespace {

@@ -6,9 +6,9 @@
 
 #include <algorithm>
 
+#include "cli/terminal/report_parts.h"
 #include "report/lines.h"
 #include "report/run_compare.h"
-#include "cli/terminal/report_parts.h"
 
 namespace qkvet::cli {
 namespace {

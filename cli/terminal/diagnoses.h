@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include "diagnosis/diagnose.h"
 #include "cli/kernels/kernels.h"
+#include "diagnosis/diagnose.h"
 
 namespace qkvet::cli {
 

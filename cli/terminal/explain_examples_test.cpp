@@ -5,10 +5,10 @@
 
 #include <regex>
 
-#include "core/base/at_night.h"
-#include "properties/judging/law.h"
 #include "cli/base/program_run.h"
 #include "cli/kernels/kernels.h"
+#include "core/base/at_night.h"
+#include "properties/judging/law.h"
 
 namespace qkvet::cli::explain_examples_test {
 namespace {

@@ -7,9 +7,9 @@
 #include <map>
 #include <vector>
 
-#include "report/run_record.h"
-#include "cli/terminal/report.h"
 #include "cli/reproduce/reproducer.h"
+#include "cli/terminal/report.h"
+#include "report/run_record.h"
 
 namespace qkvet::cli {
 

@@ -13,8 +13,8 @@
 #include <set>
 #include <sstream>
 
-#include "properties/run/runner.h"
 #include "cli/base/program_run.h"
+#include "properties/run/runner.h"
 
 namespace qkvet::cli::first_screen_test {
 namespace {

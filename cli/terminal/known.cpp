@@ -9,11 +9,11 @@
 #include <iterator>
 #include <sstream>
 
-#include "core/base/read_file.h"
-#include "report/lines.h"
 #include "cli/terminal/baseline.h"
 #include "cli/terminal/report.h"
 #include "cli/terminal/select.h"
+#include "core/base/read_file.h"
+#include "report/lines.h"
 
 namespace qkvet::cli {
 namespace {

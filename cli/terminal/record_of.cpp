@@ -5,16 +5,16 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "cli/terminal/baseline.h"
+#include "cli/terminal/environment.h"
+#include "cli/terminal/failure_tensors.h"
+#include "cli/terminal/report_parts.h"
 #include "core/base/json.h"
 #include "core/capability/declaration.h"
 #include "core/capability/paths.h"
 #include "diagnosis/stage/described_cause.h"
 #include "properties/conventions/domain.h"
 #include "report/json_lines.h"
-#include "cli/terminal/baseline.h"
-#include "cli/terminal/environment.h"
-#include "cli/terminal/failure_tensors.h"
-#include "cli/terminal/report_parts.h"
 
 namespace qkvet::cli {
 namespace {

@@ -6,18 +6,17 @@
 #include <string>
 #include <vector>
 
-#include "properties/run/runner.h"
-#include "report/exit_code.h"
-#include "report/lines.h"
 #include "cli/kernels/kernels.h"
 #include "cli/terminal/diagnoses.h"
 #include "cli/terminal/known.h"
+#include "properties/run/runner.h"
+#include "report/exit_code.h"
+#include "report/lines.h"
+#include "report/run_record.h"
 
 namespace qkvet::cli {
 
 struct FailureTensors;  // failure_tensors.h
-struct RunRecord;       // run_record.h
-struct StartLine;
 
 struct ReportInput {
   const RunResult& result;

@@ -5,14 +5,14 @@
 #include <algorithm>
 #include <tuple>
 
+#include "cli/terminal/baseline.h"
+#include "cli/terminal/report_parts.h"
 #include "core/capability/declaration.h"
 #include "core/capability/paths.h"
 #include "properties/cases/small_scope.h"
 #include "properties/conventions/domain.h"
 #include "properties/run/at_once.h"
 #include "report/pairs_text.h"
-#include "cli/terminal/baseline.h"
-#include "cli/terminal/report_parts.h"
 
 namespace qkvet::cli {
 namespace {

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <sstream>
 
+#include "cli/kernels/compiler.h"
+#include "cli/terminal/report.h"
 #include "core/case/file_data.h"
 #include "diagnosis/stage/described_cause.h"
 #include "properties/conventions/domain.h"
 #include "report/lines.h"
-#include "cli/kernels/compiler.h"
-#include "cli/terminal/report.h"
 
 namespace qkvet::cli {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "report/run_record.h"
 #include "cli/terminal/report.h"
+#include "report/run_record.h"
 
 namespace qkvet::cli {
 

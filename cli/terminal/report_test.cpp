@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <sstream>
 
-#include "report/run_record.h"
 #include "cli/terminal/progress_line.h"
+#include "report/run_record.h"
 
 namespace qkvet::cli::report_test {
 namespace {

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "report/lines.h"
 #include "cli/terminal/baseline.h"
 #include "cli/terminal/report_parts.h"
 #include "cli/terminal/select.h"
+#include "report/lines.h"
 
 namespace qkvet::cli {
 namespace {

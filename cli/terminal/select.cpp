@@ -12,14 +12,14 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "cli/base/arguments.h"
+#include "cli/base/perhaps.h"
+#include "cli/kernels/compiler.h"
 #include "core/base/printable.h"
 #include "properties/conventions/domain.h"
 #include "properties/judging/law.h"
 #include "properties/run/one_cell.h"
 #include "properties/run/shrink.h"
-#include "cli/base/arguments.h"
-#include "cli/base/perhaps.h"
-#include "cli/kernels/compiler.h"
 #include "report/run_record.h"
 
 namespace qkvet::cli {

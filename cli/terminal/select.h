@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "report/exit_code.h"
 #include "cli/kernels/kernels.h"
 #include "cli/terminal/diagnoses.h"
+#include "report/exit_code.h"
 
 namespace qkvet::properties {
 struct Law;

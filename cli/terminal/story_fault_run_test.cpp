@@ -8,10 +8,10 @@
 #include <regex>
 #include <sstream>
 
-#include "properties/cases/generate.h"
-#include "properties/run/story_fault.h"
 #include "cli/base/program_run.h"
 #include "cli/kernels/kernels.h"
+#include "properties/cases/generate.h"
+#include "properties/run/story_fault.h"
 
 namespace qkvet::cli::story_fault_run_test {
 namespace {

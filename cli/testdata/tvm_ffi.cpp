@@ -5,8 +5,8 @@
 #include <cstring>
 #include <vector>
 
-#include "qkvet/kernel.h"
 #include "cli/kernels/tvm_ffi_abi.h"
+#include "qkvet/kernel.h"
 
 using namespace qkvet::cli::tvm_ffi;
 

@@ -30,13 +30,20 @@ using namespace reference;
 using namespace properties;
 }  // namespace golden
 
-namespace tools {
+namespace report {
+using namespace reference;
+using namespace properties;
+using namespace diagnosis;
+}  // namespace report
+
+namespace cli {
 using namespace reference;
 using namespace properties;
 using namespace diagnosis;
 using namespace fuzz;
 using namespace golden;
-}  // namespace tools
+using namespace report;
+}  // namespace cli
 
 }  // namespace qkvet
 

@@ -7,7 +7,7 @@
 #include "cli/base/program_run.h"
 #include "report/run_record.h"
 
-namespace qkvet::report::record_files_test {
+namespace qkvet::cli::record_files_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -241,4 +241,4 @@ TEST(RecordFiles, ABaselineFailsWhatGotWorse) {
 }
 
 }  // namespace
-}  // namespace qkvet::report::record_files_test
+}  // namespace qkvet::cli::record_files_test
