@@ -138,13 +138,13 @@ qkvet_set_test(docs.laws_can_fail WILL_FAIL ON)
 # Records of runs against their schema, and the reports of them.
 qkvet_add_test(record.schema NEEDS qkvet_faulty qkvet_scalar
   COMMAND ${CMAKE_COMMAND} -E env
-  python3 ${CMAKE_CURRENT_SOURCE_DIR}/record/record_test.py $<TARGET_FILE:qkvet>)
+  python3 ${PROJECT_SOURCE_DIR}/report/record_test.py $<TARGET_FILE:qkvet>)
 qkvet_set_test(record.schema COST 30)
 # The pages in a browser; skipped with a message if there is none (Debian:
 # chromium).
 qkvet_add_test(record.pages NEEDS qkvet_faulty qkvet_scalar
   COMMAND ${CMAKE_COMMAND} -E env
-  python3 ${CMAKE_CURRENT_SOURCE_DIR}/record/page_test.py $<TARGET_FILE:qkvet>)
+  python3 ${PROJECT_SOURCE_DIR}/report/page_test.py $<TARGET_FILE:qkvet>)
 qkvet_set_test(record.pages COST 60 SKIP_REGULAR_EXPRESSION
   "skipped: no chromium")
 qkvet_add_test(diagnosis_scores.refuses_other_kernels NEEDS diagnosis_scores
