@@ -111,7 +111,7 @@ QKVET_TEST_FACTOR=7 build/release/bin/reference_test --gtest_brief=1
 QKVET_TEST_FACTOR=7 build/release/bin/diagnosis_test --gtest_brief=1
 QKVET_TEST_FACTOR=7 build/release/bin/hunt_test --gtest_brief=1
 QKVET_TEST_FACTOR=7 build/release/bin/cli_test --gtest_brief=1 \
-  --gtest_filter='*GoldenKill*:*JudgeFaults*:*Emit*'
+  --gtest_filter='*GoldenKill*:*JudgeFaults*:*Emit*:*Templates*'
 QKVET_TEST_FACTOR=7 build/release/bin/properties_test --gtest_brief=1 \
   --gtest_filter='*ShrinkingTest*'
 
