@@ -57,9 +57,10 @@ __device__ float of_block(float mine, bool maximum) {
   __shared__ float parts[kThreads];
   parts[threadIdx.x] = mine;
   __syncthreads();
-  float all = parts[0];
-  for (int n = 1; n < kThreads; ++n)
-    all = maximum ? fmaxf(all, parts[n]) : all + parts[n];
+  for (int n = 1; threadIdx.x == 0 && n < kThreads; ++n)
+    parts[0] = maximum ? fmaxf(parts[0], parts[n]) : parts[0] + parts[n];
+  __syncthreads();
+  const float all = parts[0];
   __syncthreads();  // the next call overwrites the parts
   return all;
 }
