@@ -113,6 +113,56 @@ TEST(Parametric, LostKeysAreCounted) {
   EXPECT_EQ(diagnosis.name(), "last_keys_lost_2");
 }
 
+// The last key that a row sees, whatever hides the others: not the last key of
+// the tensor.
+TEST(Parametric, LostKeysAreThoseThatTheRowSees) {
+  KernelUnderTest kernel = plain_fake();
+  kernel.judged.info.capabilities.options |=
+      QKVET_OPTION_SEGMENTS | QKVET_OPTION_WINDOW | QKVET_OPTION_CHUNK;
+  auto masks = std::make_shared<std::vector<std::vector<uint8_t>>>();
+  const FakeExecutor::Question loses = [masks](KernelCall&, Problem& p) {
+    Problem equal = p;
+    const std::vector<double> zeros(
+        static_cast<size_t>(p.shape.q_elements() + p.shape.k_elements()));
+    equal.q = equal.k = zeros.data();
+    equal.bias = nullptr;
+    std::vector<uint8_t> mask;
+    const auto Tk = static_cast<size_t>(p.shape.Tk);
+    for (const double weight : plain_forward(equal).weights)
+      mask.push_back(weight > 0);
+    for (size_t row = 0; row < mask.size(); row += Tk)
+      for (size_t j = Tk; j-- > 0;)
+        if (mask[row + j] != 0) {
+          mask[row + j] = 0;
+          break;
+        }
+    masks->push_back(std::move(mask));
+    p.mask = masks->back().data();
+  };
+  for (const char* like : {"segments=3", "chunk=4"}) {
+    RunOptions options;
+    options.laws = {find_law("agrees_with_oracle")};
+    options.cases = 32;
+    options.planned = [like](int64_t number) {
+      return *parse_case(std::string("f32,B1,H2,Tq7,Tk13,d5,") + like +
+                         ",seed=" + std::to_string(number))
+                  .value;
+    };
+    const auto open = [&](size_t) {
+      return Opened{std::make_unique<FakeExecutor>(loses), ""};
+    };
+    const RunResult result = run_plan({kernel}, open, options);
+    ASSERT_TRUE(result.kernels[0].cells[0].failure) << like;
+    TimeUse time;
+    const Opened executor = open(0);
+    EXPECT_EQ(diagnose(*result.kernels[0].cells[0].failure, kernel,
+                       *executor.executor, known_faults_for_test(), time)
+                  .name(),
+              "last_keys_lost_1")
+        << like;
+  }
+}
+
 // Below two tiles this is everything but the rest of the last tile, so that
 // both are named.
 TEST(Parametric, KeysBehindATileAreCounted) {
