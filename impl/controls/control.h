@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The definition of controls. list_controls.cmake takes the list of the family
-// from the lines that begin with one of these two macros.
+// The definition of controls: rows of the table, and controls in code.
 #ifndef QKVET_IMPL_CONTROLS_CONTROL_H_
 #define QKVET_IMPL_CONTROLS_CONTROL_H_
 
+#include "impl/abi/collected.h"
 #include "impl/abi/declare.h"
 #include "impl/controls/arithmetic.h"
 #include "impl/controls/declared.h"
@@ -72,7 +72,10 @@ qkvet_status compute_arithmetic(const ForwardCall& call, qkvet_text* why) {
 }  // namespace qkvet::impl
 
 // A control in code: QKVET_CONTROL(name) = ...;
-#define QKVET_CONTROL(name) extern constinit const qkvet_kernel controls_##name
+#define QKVET_CONTROL(name)                  \
+  extern const qkvet_kernel controls_##name; \
+  QKVET_COLLECT(controls_##name);            \
+  extern constinit const qkvet_kernel controls_##name
 
 // The source position of a control.
 #define QKVET_PLACE \
