@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Families whose kernels are collected where they are defined (collected.cpp).
+// Families that collect their kernels where these are defined (collected.cpp).
 #ifndef QKVET_IMPL_ABI_COLLECTED_H_
 #define QKVET_IMPL_ABI_COLLECTED_H_
 
