@@ -34,22 +34,9 @@ struct View {
   }
 };
 
-enum class Deed {
-  kNone,
-  kPastO,
-  kFarPastO,
-  kBeforeO,
-  kIntoK,
-  kPastK,
-  kIntoGap,
-  kReadPastV,
-  kPastWorkspace,
-  kUnwritten,
-  kFails
-};
-
 struct Job {
-  Deed deed;
+  void (*deed)(const Job&);  // after the attention
+  bool reads_past_v, leaves_last_row;
   int64_t B, H, Hkv, Tq, Tk, Tnew, d, dv;
   View<float> q, k, v, o, lse, k_new, v_new;
   View<int64_t> q_len, kv_len;
@@ -105,43 +92,11 @@ void attend(const Job& j, int64_t b, int64_t h, int64_t i, int64_t end) {
     double o = 0;
     for (int64_t n = 0; n < end; ++n)
       o += j.scores[n] / sum * double{j.v.at(b, g, n, c)};
-    if (j.deed == Deed::kReadPastV) o += 0 * double{j.v.data[j.v_span]};
+    if (j.reads_past_v) o += 0 * double{j.v.data[j.v_span]};
     j.o.at(b, h, i, c) = static_cast<float>(o);
   }
   if (j.lse.data != nullptr)
     j.lse.at(b, h, i) = static_cast<float>(most + std::log(sum));
-}
-
-void misbehave(const Job& j) {
-  switch (j.deed) {
-    case Deed::kPastO:
-      j.o.data[j.o_span] = 3;
-      break;
-    case Deed::kFarPastO:
-      j.o.data[j.o_span + 2000] = 3;
-      break;
-    case Deed::kBeforeO:
-      j.o.data[-1] = 3;
-      break;
-    case Deed::kIntoK:
-      if (j.k_span > 0) j.k.data[2 % j.k_span] += 1;
-      break;
-    case Deed::kPastK:
-      j.k.data[j.k_span] = 3;
-      break;
-    case Deed::kIntoGap:  // where rows lie three elements apart
-      if (j.o.step[2] == j.dv + 3 && (j.H == 1 || j.o.step[1] > j.o.step[2]))
-        j.o.data[j.dv] = 3;
-      break;
-    case Deed::kPastWorkspace:
-      j.scores[j.Tk + 1] = 3;
-      break;
-    case Deed::kFails:
-      g_fail(kIllegalAddress);
-      break;
-    default:
-      break;
-  }
 }
 
 void attention(void* data) {
@@ -158,30 +113,39 @@ void attention(void* data) {
         const int64_t end = j.causal == QKVET_CAUSAL_NONE
                                 ? keys
                                 : std::clamp<int64_t>(diagonal + 1, 0, keys);
-        if (j.deed == Deed::kUnwritten && i == rows - 1) continue;
+        if (j.leaves_last_row && i == rows - 1) continue;
         attend(j, b, h, i, end);
       }
   }
-  misbehave(j);
+  j.deed(j);
 }
 
-const std::map<std::string, Deed> kDeeds = {
-    {"good", Deed::kNone},
-    {"past_o", Deed::kPastO},
-    {"far_past_o", Deed::kFarPastO},
-    {"before_o", Deed::kBeforeO},
-    {"into_k", Deed::kIntoK},
-    {"past_k", Deed::kPastK},
-    {"into_gap", Deed::kIntoGap},
-    {"read_past_v", Deed::kReadPastV},
-    {"past_workspace", Deed::kPastWorkspace},
-    {"unwritten", Deed::kUnwritten},
-    {"fails", Deed::kFails},
-    {"leaks", Deed::kNone},
-    {"show_stream", Deed::kNone},
-    {"reads_on_host", Deed::kNone},
-    {"host_table", Deed::kNone},
-    {"zero_gradient", Deed::kNone}};
+constexpr auto kNothing = [](const Job&) {};
+const std::map<std::string, void (*)(const Job&)> kDeeds = {
+    {"good", kNothing},
+    {"past_o", [](const Job& j) { j.o.data[j.o_span] = 3; }},
+    {"far_past_o", [](const Job& j) { j.o.data[j.o_span + 2000] = 3; }},
+    {"before_o", [](const Job& j) { j.o.data[-1] = 3; }},
+    {"into_k",
+     [](const Job& j) {
+       if (j.k_span > 0) j.k.data[2 % j.k_span] += 1;
+     }},
+    {"past_k", [](const Job& j) { j.k.data[j.k_span] = 3; }},
+    // Only if rows are three elements apart.
+    {"into_gap",
+     [](const Job& j) {
+       if (j.o.step[2] == j.dv + 3 && (j.H == 1 || j.o.step[1] > j.o.step[2]))
+         j.o.data[j.dv] = 3;
+     }},
+    {"past_workspace", [](const Job& j) { j.scores[j.Tk + 1] = 3; }},
+    {"fails", [](const Job&) { g_fail(kIllegalAddress); }},
+    {"read_past_v", kNothing},
+    {"unwritten", kNothing},
+    {"leaks", kNothing},
+    {"show_stream", kNothing},
+    {"reads_on_host", kNothing},
+    {"host_table", kNothing},
+    {"zero_gradient", kNothing}};
 
 // Every function of the host's table once, there and back.
 const char* host_table_problem() {
@@ -275,6 +239,8 @@ qkvet_status forward(const qkvet_kernel* self, qkvet_context*,
     return say(why, QKVET_OUT_OF_MEMORY, "the device is full");
   Job job = job_of(a, exec);
   job.deed = kDeeds.at(self->name + std::strlen("device/"));
+  job.reads_past_v = is(self, "read_past_v");
+  job.leaves_last_row = is(self, "unwritten");
   if (g_launch(exec->stream, attention, &job, sizeof job) != 0)
     return say(why, QKVET_INTERNAL, "the launch failed");
   return QKVET_OK;

@@ -8,6 +8,9 @@
 // by the lengths of its plan.
 #include <algorithm>
 #include <cstring>
+#include <numeric>
+#include <set>
+#include <thread>
 #include <utility>
 
 #include "core/testdata/library.h"
@@ -189,9 +192,42 @@ qkvet_status layer_backward(const qkvet_kernel* self, qkvet_context*,
   return QKVET_OK;
 }
 
-qkvet_status layer_forward(const qkvet_kernel*, qkvet_context*,
-                           const qkvet_layer_args*, const qkvet_exec*,
-                           qkvet_text*) {
+// ---- Layers -----------------------------------------------------------------
+
+const qkvet_host* g_host = nullptr;
+
+// How many threads run the 8 steps of the host's loop, and those of exec.
+std::string count_threads(const qkvet_exec* exec) {
+  std::thread::id ids[8];
+  g_host->parallel_for(
+      g_host->self, 8,
+      [](void* data, int64_t i) {
+        static_cast<std::thread::id*>(data)[i] = std::this_thread::get_id();
+      },
+      ids);
+  return std::to_string(std::set(ids, ids + 8).size()) + " of " +
+         std::to_string(exec->threads);
+}
+
+// "counts" writes 1, 2, 3 ... into each output.
+qkvet_status layer_forward(const qkvet_kernel* self, qkvet_context*,
+                           const qkvet_layer_args* a, const qkvet_exec* exec,
+                           qkvet_text* why) {
+  if (is(self, "refuses")) return say(why, QKVET_UNSUPPORTED, "not this layer");
+  if (is(self, "crashes")) *reinterpret_cast<volatile int*>(uintptr_t{16}) = 1;
+  std::string shown = touch(self, tensors_of(*a));
+  if (is(self, "show_threads")) shown = count_threads(exec);
+  if (is(self, "show_scalars")) {
+    char text[128];
+    std::snprintf(text, sizeof text, "heads %d %d causal %d scale %d %g",
+                  static_cast<int>(a->heads), static_cast<int>(a->kv_heads),
+                  static_cast<int>(a->causal), static_cast<int>(a->scale_given),
+                  static_cast<double>(a->scale));
+    shown = text;
+  }
+  if (!shown.empty()) return say(why, QKVET_INVALID_ARGUMENT, shown);
+  for (const qkvet_tensor* t : {&a->y, &a->q, &a->k, &a->v, &a->attended})
+    std::iota(data_of<float>(*t), data_of<float>(*t) + elements(*t), 1.0F);
   return QKVET_OK;
 }
 
@@ -261,7 +297,7 @@ const void* extension(const qkvet_kernel*, const char* id) {
 Library g_library;
 qkvet_capabilities g_capabilities;
 qkvet_backward_table g_backward, g_layer_backward;
-qkvet_layer_table g_layer;
+qkvet_layer_table g_layer, g_layer_with_gradient;
 
 struct Family {
   std::string name;
@@ -287,13 +323,18 @@ const Family kFamilies[] = {
      both(gradients_of(qkvet_backward_args{}), tensors_of(Forward{}))},
     {"layer_backward",
      [](qkvet_kernel& kernel) {
-       kernel.layer = &g_layer;
+       kernel.layer = &g_layer_with_gradient;
        kernel.backward = &g_layer_backward;
      },
      {"ones", "refuses"},
      {"show_", "past_", "into_", "without_"},
      both(gradients_of(qkvet_layer_backward_args{}),
           tensors_of(qkvet_layer_args{}))},
+    {"layer",
+     [](qkvet_kernel& kernel) { kernel.layer = &g_layer; },
+     {"counts", "refuses", "crashes", "show_threads", "show_scalars"},
+     {"show_", "into_"},
+     tensors_of(qkvet_layer_args{})},
     {"plans",
      [](qkvet_kernel& kernel) { kernel.get_extension = extension; },
      {"right", "pads", "refuses", "nothing", "late", "keeps_address"},
@@ -304,8 +345,9 @@ const Family kFamilies[] = {
 
 // "minor=N" is a library of that minor version; "no_backward" has a table of
 // gradients without a function, "no_run" one of plans.
-extern "C" qkvet_status qkvet_open(const qkvet_host*, const char* config,
+extern "C" qkvet_status qkvet_open(const qkvet_host* host, const char* config,
                                    qkvet_library* out, qkvet_text*) {
+  g_host = host;
   g_capabilities.struct_size = sizeof g_capabilities;
   g_capabilities.options = ~uint64_t{0};
   g_capabilities.layouts = QKVET_LAYOUT_ANY_STRIDES;
@@ -324,9 +366,16 @@ extern "C" qkvet_status qkvet_open(const qkvet_host*, const char* config,
   if (std::strcmp(config, "no_backward") == 0) g_backward.backward = nullptr;
   g_layer_backward = {sizeof g_layer_backward, 0, nullptr, nullptr,
                       layer_backward};
-  g_layer.struct_size = sizeof g_layer;
-  g_layer.options =
+  g_layer_with_gradient.struct_size = sizeof g_layer_with_gradient;
+  g_layer_with_gradient.options =
       QKVET_LAYER_BIASES | QKVET_LAYER_UNBATCHED | QKVET_LAYER_ROPE;
+  g_layer_with_gradient.forward =
+      [](const qkvet_kernel*, qkvet_context*, const qkvet_layer_args*,
+         const qkvet_exec*, qkvet_text*) -> qkvet_status { return QKVET_OK; };
+  g_layer.struct_size = sizeof g_layer;
+  g_layer.options = QKVET_LAYER_BIASES | QKVET_LAYER_STAGES |
+                    QKVET_LAYER_UNBATCHED | QKVET_LAYER_FUSED_QKV |
+                    QKVET_LAYER_FUSED_VQK | QKVET_LAYER_MASK_BUFFER;
   g_layer.forward = layer_forward;
   for (const Family& family : kFamilies) {
     const auto add = [&family](const std::string& deed) {

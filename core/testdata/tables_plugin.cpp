@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels without forward(), for the tests of the door and the sandbox: a small
-// correct cache, a small correct layer, and variants that misbehave in one way
-// each. The library's config names what is wrong with its tables.
+// correct cache, and variants that misbehave in one way each. The library's
+// config names what is wrong with its tables.
 #include <chrono>
 #include <cstddef>
+#include <cstdlib>
+#include <initializer_list>
+#include <thread>
 
-#include "core/testdata/tables_layer.h"
+#include "core/testdata/library.h"
 
 struct qkvet_cache {
   qkvet_cache_config config;
@@ -19,6 +22,44 @@ struct qkvet_cache {
 };
 
 namespace {
+
+float& at(const qkvet_tensor& t, std::initializer_list<int64_t> index) {
+  int64_t offset = 0;
+  int i = 0;
+  for (const int64_t n : index) offset += n * t.strides[i++];
+  return data_of<float>(t)[offset];
+}
+
+[[noreturn]] void crash() {
+  *reinterpret_cast<volatile int*>(uintptr_t{16}) = 1;
+  std::abort();
+}
+
+// The kernel "<function>_crash" ends in that function.
+void enter(const qkvet_kernel* self, const std::string& function) {
+  if (is(self, function + "_crash")) crash();
+}
+
+qkvet_status no(const qkvet_kernel* self, qkvet_text* why,
+                const std::string& text,
+                qkvet_status status = QKVET_INVALID_ARGUMENT) {
+  return is(self, "silent") ? status : say(why, status, text);
+}
+
+// sum of softmax(scores) * values, for one row; score(j), value(j, c).
+template <class Score, class Value>
+float attend(int64_t keys, int64_t c, Score score, Value value) {
+  float top = -INFINITY;
+  for (int64_t j = 0; j < keys; ++j) top = std::fmax(top, score(j));
+  float sum = 0;
+  float weighted = 0;
+  for (int64_t j = 0; j < keys; ++j) {
+    const float p = std::exp(score(j) - top);
+    sum += p;
+    weighted += p * value(j, c);
+  }
+  return weighted / sum;
+}
 
 // What the caller wants of the cache, digit by digit: the window, the first
 // tokens, the rollback, the type's bits, whose scales; and the last of each.
@@ -259,9 +300,6 @@ const char* const kCaches[] = {
     "create_crash",  "destroy_crash",   "step_crash",  "length_crash",
     "reset_crash",   "truncate_crash",  "evict_crash", "fork_crash",
     "reorder_crash", "read_back_crash", "form",        "step_hang"};
-const char* const kLayers[] = {"layer", "layer_crash", "layer_unsupported",
-                               "layer_threads", "layer_writes_w_q"};
-
 void declare() {
   g_capabilities.struct_size = sizeof g_capabilities;
   g_capabilities.options = QKVET_OPTION_SCALE | QKVET_OPTION_DEFAULT_SCALE |
@@ -288,12 +326,13 @@ void declare() {
   g_layer.options = QKVET_LAYER_BIASES | QKVET_LAYER_STAGES |
                     QKVET_LAYER_UNBATCHED | QKVET_LAYER_FUSED_QKV |
                     QKVET_LAYER_FUSED_VQK | QKVET_LAYER_MASK_BUFFER;
-  g_layer.forward = layer_forward;
+  g_layer.forward = [](const qkvet_kernel*, qkvet_context*,
+                       const qkvet_layer_args*, const qkvet_exec*,
+                       qkvet_text*) -> qkvet_status { return QKVET_OK; };
   for (const std::string name : kCaches)
     g_library.add("tables/" + name, g_capabilities).cache =
         name == "no_truncate" ? &g_uncut : &g_cache;
-  for (const std::string name : kLayers)
-    g_library.add("tables/" + name, g_capabilities).layer = &g_layer;
+  g_library.add("tables/layer", g_capabilities).layer = &g_layer;
 }
 
 void spoil(const std::string& config) {
@@ -310,9 +349,8 @@ void spoil(const std::string& config) {
 
 }  // namespace
 
-extern "C" qkvet_status qkvet_open(const qkvet_host* host, const char* config,
+extern "C" qkvet_status qkvet_open(const qkvet_host*, const char* config,
                                    qkvet_library* out, qkvet_text*) {
-  g_host = host;
   declare();
   spoil(config);
   return g_library.give("tables", out);

@@ -12,7 +12,7 @@ namespace {
 
 // ---- One block of q, k and v -----------------------------------------------
 
-constexpr Arithmetic kNaive = {};
+constexpr Arithmetic kOneByOne = {};
 
 constexpr qkvet_capabilities kOneBlock = [] {
   qkvet_capabilities c = capabilities_with(
@@ -74,8 +74,7 @@ qkvet_status forward_block(const qkvet_kernel* self, qkvet_context* context,
                            const qkvet_forward_args* args,
                            const qkvet_exec* exec, qkvet_text* why) {
   qkvet_forward_args known = {};
-  qkvet_status status = supports_block(self, args, why);
-  status = status == QKVET_OK ? read_struct(args, &known, why) : status;
+  const qkvet_status status = read_struct(args, &known, why);
   if (status != QKVET_OK) {
     return status;
   }
@@ -161,32 +160,21 @@ constexpr qkvet_dialect kFiniteSlots = [] {
 
 }  // namespace
 
-QKVET_CONTROL(qkv_pointer) = [] {
-  qkvet_kernel kernel = arithmetic_kernel<kNaive>(
-      "controls/qkv_pointer", "one pointer to a block of q, k and v",
-      QKVET_PLACE);
-  kernel.capabilities = &kOneBlock;
-  kernel.supports = supports_block;
-  kernel.forward = forward_block;
-  return kernel;
-}();
+QKVET_CONTROL(qkv_pointer, "one pointer to a block of q, k and v",
+              kArithmeticKernel<kOneByOne>, &qkvet_kernel::capabilities,
+              &kOneBlock, &qkvet_kernel::supports, supports_block,
+              &qkvet_kernel::forward,
+              forward_if<forward_block, supports_block>);
 
-QKVET_CONTROL(padding_times_zero) = [] {
-  qkvet_kernel kernel = plain_kernel(
-      "controls/padding_times_zero",
-      "values beyond the lengths meet weights of 0", QKVET_PLACE,
-      &kHooksPrecision, OptionsKernel<PaddingTimesZero>::forward, &kNotPacked);
-  kernel.dialect = &kFinitePadding;
-  return kernel;
-}();
+QKVET_CONTROL(padding_times_zero, "values beyond the lengths meet weights of 0",
+              kernel_of(OptionsKernel<PaddingTimesZero>::forward,
+                        &kHooksPrecision, &kNotPacked),
+              &qkvet_kernel::dialect, &kFinitePadding);
 
-QKVET_CONTROL(last_page_times_zero) = [] {
-  qkvet_kernel kernel = serving_kernel(
-      "controls/last_page_times_zero",
-      "slots behind the last token meet weights of 0", QKVET_PLACE,
-      &kServingHooksPrecision, forward_pages_whole, &kServingHooksCapabilities);
-  kernel.dialect = &kFiniteSlots;
-  return kernel;
-}();
+QKVET_CONTROL(last_page_times_zero,
+              "slots behind the last token meet weights of 0",
+              serving_kernel("", "", {}, &kServingHooksPrecision,
+                             forward_pages_whole, &kServingHooksCapabilities),
+              &qkvet_kernel::dialect, &kFiniteSlots);
 
 }  // namespace qkvet::impl

@@ -145,9 +145,11 @@ struct Arithmetic {
   bool lse_base2 = false;
   bool softcap_last = false;  // bias and ALiBi are capped with the score
   bool sink_in_lse = true;
+  bool ranges_in_window = false;
   bool says_nothing = false;  // no dialect is declared
   // Declared as capabilities, in addition to derived ones.
   uint64_t without = 0;  // QKVET_OPTION_*
+  uint64_t more = 0;     // the same
   bool f32_only = false;
   bool half_only = false;
 };

@@ -2,7 +2,6 @@
 // Controls that store their keys themselves, or compute them.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <vector>
 
 #include "impl/abi/half.h"
@@ -15,6 +14,28 @@
 
 namespace qkvet::impl {
 namespace {
+
+// A cache that knows whether it is being read back.
+template <class Base>
+class KnowsReadBack : public Base {
+ public:
+  using Base::Base;
+
+  qkvet_status read_back(int64_t sequence, const qkvet_tensor& k,
+                         const qkvet_tensor& v,
+                         qkvet_text* why) const override {
+    reads_back_ = true;
+    const qkvet_status status = Base::read_back(sequence, k, v, why);
+    reads_back_ = false;
+    return status;
+  }
+
+ protected:
+  bool reads_back() const { return reads_back_; }
+
+ private:
+  mutable bool reads_back_ = false;
+};
 
 // A contiguous cache that attends with an online softmax over blocks of 4 keys,
 // like kernels over pages.
@@ -112,36 +133,27 @@ class NewAsGiven : public QuantisedCache {
 
 // Multiplies q and codes, and P and codes; the scale of a token is applied
 // after the first product and before the second.
-class ScaleBehind : public QuantisedCache {
+class ScaleBehind : public KnowsReadBack<QuantisedCache> {
  public:
-  using QuantisedCache::QuantisedCache;
+  using KnowsReadBack::KnowsReadBack;
   static Cache* make(const CacheShape& shape) {
     const bool by_token = shape.codes != Codes::kAsGiven && !shape.per_channel;
     return by_token ? new ScaleBehind(shape) : QuantisedCache::make(shape);
   }
 
-  qkvet_status read_back(int64_t sequence, const qkvet_tensor& k,
-                         const qkvet_tensor& v,
-                         qkvet_text* why) const override {
-    scaled_ = true;
-    const qkvet_status status = QuantisedCache::read_back(sequence, k, v, why);
-    scaled_ = false;
-    return status;
-  }
-
  protected:
   Rows keys(const Reading& reading, float* room) const override {
-    return scaled_ ? QuantisedCache::keys(reading, room)
-                   : codes(coded_keys(), reading, &k_scales_, room);
+    return reads_back() ? QuantisedCache::keys(reading, room)
+                        : codes(coded_keys(), reading, &k_scales_, room);
   }
   Rows values(const Reading& reading, float* room) const override {
-    return scaled_ ? QuantisedCache::values(reading, room)
-                   : codes(coded_values(), reading, &v_scales_, room);
+    return reads_back() ? QuantisedCache::values(reading, room)
+                        : codes(coded_values(), reading, &v_scales_, room);
   }
   qkvet_status attend_rows(const ForwardCall& call,
                            qkvet_text*) const override {
     for (int64_t h = 0; h < call.heads; ++h)
-      for (int64_t i = 0; i < call.queries; ++i) attend_row(call, h, i);
+      for (int64_t i = 0; i < call.queries; ++i) attend_row(call, {0, h, i});
     k_scales_.clear();
     v_scales_.clear();
     return QKVET_OK;
@@ -156,11 +168,11 @@ class ScaleBehind : public QuantisedCache {
       scales->push_back(rows.scale_of(first + n));
     return rows.load_codes(first, reading.run.count(), room);
   }
-  void attend_row(const ForwardCall& call, int64_t h, int64_t i) const {
-    const float* const q = call.q.at(0, h, i);
-    const int64_t keys = std::min(call.keys, i + call.diagonal + 1);
+  void attend_row(const ForwardCall& call, RowAt at) const {
+    const float* const q = call.q.at(0, at.h, at.i);
+    const int64_t keys = std::min(call.keys, at.i + call.diagonal + 1);
     std::vector<float> scores;
-    float max = -std::numeric_limits<float>::infinity();
+    float max = -kInfinity;
     for (int64_t j = 0; j < keys; ++j) {
       const float* const k = call.k.at(0, 0, j);
       float dot = 0;
@@ -173,36 +185,20 @@ class ScaleBehind : public QuantisedCache {
     std::vector<float> acc(static_cast<size_t>(call.value_width));
     for (int64_t j = 0; j < keys; ++j) {
       const float p = std::exp(scores[static_cast<size_t>(j)] - max);
-      const float weight = p * v_scales_[static_cast<size_t>(j)];
       sum += p;
-      for (size_t c = 0; c < acc.size(); ++c)
-        acc[c] += weight *
-                  call.v.at(0, 0, j)[static_cast<int64_t>(c) * call.v.step[3]];
+      add_value(call, at, j, p * v_scales_[static_cast<size_t>(j)], acc.data());
     }
-    for (size_t c = 0; c < acc.size(); ++c)
-      call.o.at(0, h, i)[static_cast<int64_t>(c) * call.o.step[3]] =
-          acc[c] / sum;
-    if (call.lse.data != nullptr) *call.lse.at(0, h, i) = max + std::log(sum);
+    write_sums(call, at, /*any=*/true, acc.data(), sum, max + std::log(sum));
   }
 
   // The scales of the rows that were read last.
   mutable std::vector<float> k_scales_, v_scales_;
-  mutable bool scaled_ = false;
 };
 
 // Rotated keys; reading turns them back by the tables of the last step.
-class TurnedBack : public TurnedKeys<ContiguousCache> {
+class TurnedBack : public KnowsReadBack<TurnedKeys<ContiguousCache>> {
  public:
-  using TurnedKeys::TurnedKeys;
-
-  qkvet_status read_back(int64_t sequence, const qkvet_tensor& k,
-                         const qkvet_tensor& v,
-                         qkvet_text* why) const override {
-    reading_ = true;
-    const qkvet_status status = TurnedKeys::read_back(sequence, k, v, why);
-    reading_ = false;
-    return status;
-  }
+  using KnowsReadBack::KnowsReadBack;
 
  protected:
   void write(const CacheStep& step, int64_t before) override {
@@ -211,7 +207,7 @@ class TurnedBack : public TurnedKeys<ContiguousCache> {
   }
   Rows keys(const Reading& reading, float* room) const override {
     const Rows stored = TurnedKeys::keys(reading, room);
-    if (!reading_ || cos_.empty()) return stored;
+    if (!reads_back() || cos_.empty()) return stored;
     const int64_t d = shape().width;
     const Rope back = {style_,
                        rows_,
@@ -250,7 +246,6 @@ class TurnedBack : public TurnedKeys<ContiguousCache> {
   int32_t style_ = QKVET_ROPE_NONE;
   int64_t rows_ = 0;
   std::vector<float> cos_, sin_;  // [rows, d/2]; sines of the other sign
-  mutable bool reading_ = false;
 };
 
 // P is f32, and rotated keys are rounded when they are stored.
@@ -260,6 +255,9 @@ constexpr qkvet_precision kTurnedInF32 = [] {
   p.rotated_as_stored = 1;
   return p;
 }();
+
+template <const qkvet_cache_table& kTable>
+constexpr qkvet_kernel kCacheOf = cache_kernel("", "", {}, &kTable);
 
 constexpr uint64_t kCodedByToken =
     QKVET_CACHE_INT8_PER_TOKEN | QKVET_CACHE_FP8_PER_TOKEN;
@@ -309,47 +307,41 @@ constexpr qkvet_layer_table kHalfStagesTable =
 
 }  // namespace
 
-QKVET_CONTROL(cache_online4) = cache_kernel(
-    "controls/cache_online4", "a cache under online softmax, blocks of 4 keys",
-    QKVET_PLACE, &kCacheTable<OnlineCache, kCacheOptions | kCacheScores>,
-    &kDeclaredPrecision<kOnline4>);
+QKVET_CONTROL(cache_online4, "a cache under online softmax, blocks of 4 keys",
+              kCacheOf<kCacheTable<OnlineCache, kCacheOptions | kCacheScores>>,
+              &qkvet_kernel::precision, &kDeclaredPrecision<kOnline4>);
 
-QKVET_CONTROL(cache_half_codes) = cache_kernel(
-    "controls/cache_half_codes", "codes, P rounded to the storage type",
-    QKVET_PLACE, &kCacheTable<HalfCodes, kCacheOptions | kCoded>,
-    &kDeclaredPrecision<kRoundedTiles>);
+QKVET_CONTROL(cache_half_codes, "codes, P rounded to the storage type",
+              kCacheOf<kCacheTable<HalfCodes, kCacheOptions | kCoded>>,
+              &qkvet_kernel::precision, &kDeclaredPrecision<kRoundedTiles>);
 
-QKVET_CONTROL(cache_lenient) =
-    cache_kernel("controls/cache_lenient",
-                 "resets what is not there, and does not evict beside a window",
-                 QKVET_PLACE, &kLenientTable);
+QKVET_CONTROL(cache_lenient,
+              "resets what is not there, and does not evict beside a window",
+              kCacheOf<kLenientTable>);
 
 // Contiguous memory of rotated keys (turned.h).
-QKVET_CONTROL(cache_turned_keys) = cache_kernel(
-    "controls/cache_turned_keys", "keys are stored rotated, in their type",
-    QKVET_PLACE, &kTurnedTable<TurnedKeys<ContiguousCache>>, &kTurnedPrecision);
+QKVET_CONTROL(cache_turned_keys, "keys are stored rotated, in their type",
+              kCacheOf<kTurnedTable<TurnedKeys<ContiguousCache>>>,
+              &qkvet_kernel::precision, &kTurnedPrecision);
 
 // Reads back by rotating back: each number is some units off.
-QKVET_CONTROL(cache_turned_back) = cache_kernel(
-    "controls/cache_turned_back",
-    "keys are stored rotated, and read back by turning them back", QKVET_PLACE,
-    &kCacheTable<TurnedBack, kCacheOptions | QKVET_CACHE_READ_BACK_COMPUTES>,
-    &kTurnedInF32);
+QKVET_CONTROL(cache_turned_back,
+              "keys are stored rotated, and read back by turning them back",
+              kCacheOf<kCacheTable<
+                  TurnedBack, kCacheOptions | QKVET_CACHE_READ_BACK_COMPUTES>>,
+              &qkvet_kernel::precision, &kTurnedInF32);
 
-QKVET_CONTROL(cache_new_as_given) = cache_kernel(
-    "controls/cache_new_as_given",
-    "a step attends to its own tokens as they came, and stores codes",
-    QKVET_PLACE,
-    &kCacheTable<NewAsGiven,
-                 kCacheOptions | kCoded | QKVET_CACHE_NEW_AS_GIVEN>);
+QKVET_CONTROL(cache_new_as_given,
+              "a step attends to its own tokens as they came, and stores codes",
+              kCacheOf<kCacheTable<NewAsGiven, kCacheOptions | kCoded |
+                                                   QKVET_CACHE_NEW_AS_GIVEN>>);
 
-QKVET_CONTROL(cache_scale_behind) = cache_kernel(
-    "controls/cache_scale_behind",
-    "codes are multiplied as they are, and then by their scale", QKVET_PLACE,
-    &kCacheTable<ScaleBehind, kCacheOptions | kCodedByToken>);
+QKVET_CONTROL(
+    cache_scale_behind,
+    "codes are multiplied as they are, and then by their scale",
+    kCacheOf<kCacheTable<ScaleBehind, kCacheOptions | kCodedByToken>>);
 
-QKVET_CONTROL(layer_half_stages) = layer_kernel(
-    "controls/layer_half_stages", "stages rounded to the storage type",
-    QKVET_PLACE, &kLayerPrecision, &kHalfStagesTable);
+QKVET_CONTROL(layer_half_stages, "stages rounded to the storage type",
+              layer_kernel("", "", {}, &kLayerPrecision, &kHalfStagesTable));
 
 }  // namespace qkvet::impl

@@ -19,11 +19,12 @@
 namespace qkvet::impl {
 namespace {
 
-constexpr Arithmetic kNaive = {};
+constexpr Arithmetic kPlainest = {};
 
 // Takes a mask, a bias or the causal rule, but only one of them a call, like
 // PyTorch's attention.
-qkvet_status refuse_pairs(const qkvet_forward_args* args, qkvet_text* why) {
+qkvet_status supports_either(const qkvet_kernel* self,
+                             const qkvet_forward_args* args, qkvet_text* why) {
   qkvet_forward_args known = {};
   const qkvet_status status = read_struct(args, &known, why);
   if (status != QKVET_OK) {
@@ -34,29 +35,12 @@ qkvet_status refuse_pairs(const qkvet_forward_args* args, qkvet_text* why) {
   return hiding > 1 ? refuse(why, QKVET_UNSUPPORTED,
                              "one of mask, bias and the causal rule is taken a "
                              "call")
-                    : QKVET_OK;
+                    : supports_forward(self, args, why);
 }
 
-qkvet_status supports_either(const qkvet_kernel* self,
-                             const qkvet_forward_args* args, qkvet_text* why) {
-  const qkvet_status status = refuse_pairs(args, why);
-  return status == QKVET_OK ? supports_forward(self, args, why) : status;
-}
-
-qkvet_status forward_either(const qkvet_kernel* self, qkvet_context* context,
-                            const qkvet_forward_args* args,
-                            const qkvet_exec* exec, qkvet_text* why) {
-  const qkvet_status status = refuse_pairs(args, why);
-  return status == QKVET_OK
-             ? kRowForward<Controlled>(self, context, args, exec, why)
-             : status;
-}
-
-constexpr qkvet_capabilities kEitherCapabilities = [] {
-  qkvet_capabilities c = kDeclaredCapabilities<kNaive>;
-  c.flags |= QKVET_FLAG_MASK_OR_BIAS | QKVET_FLAG_BIAS_OR_CAUSAL;
-  return c;
-}();
+constexpr qkvet_capabilities kEitherCapabilities =
+    flagged(kDeclaredCapabilities<kPlainest>,
+            QKVET_FLAG_MASK_OR_BIAS | QKVET_FLAG_BIAS_OR_CAUSAL);
 
 constexpr qkvet_dialect kEitherDialect = [] {
   qkvet_dialect d = options_dialect();
@@ -64,18 +48,22 @@ constexpr qkvet_dialect kEitherDialect = [] {
   return d;
 }();
 
-// Keys and values only in pages of 4 or 16 tokens, as in most kernels of
-// servers.
 constexpr Arithmetic kOnline16 = {.tile = 16};
 using Serving = ServingKernel<ServingHooks, compute_arithmetic<kOnline16>>;
+constexpr uint64_t kPages = (kAllOptions & ~QKVET_OPTION_PACKED) |
+                            kServingOptions | QKVET_OPTION_PACKED_PAGES |
+                            QKVET_OPTION_PAGED_CSR | QKVET_OPTION_INT32_LENGTHS;
 
+template <ForwardFunction kForward, const qkvet_capabilities& kCapabilities>
+constexpr qkvet_kernel kServes = serving_kernel("", "", {},
+                                                &kDeclaredPrecision<kOnline16>,
+                                                kForward, &kCapabilities);
+
+// Keys and values only in pages of 4 or 16 tokens, as in most kernels of
+// servers.
 constexpr qkvet_capabilities kPagesCapabilities = [] {
   qkvet_capabilities c =
-      capabilities_with((kAllOptions & ~QKVET_OPTION_PACKED) | kServingOptions |
-                            QKVET_OPTION_PACKED_PAGES | QKVET_OPTION_PAGED_CSR |
-                            QKVET_OPTION_INT32_LENGTHS,
-                        {kF32, kBf16});
-  c.flags |= QKVET_FLAG_PAGES_ONLY;
+      flagged(capabilities_with(kPages, {kF32, kBf16}), QKVET_FLAG_PAGES_ONLY);
   c.page_size_count = 2;
   c.page_sizes[0] = 4;
   c.page_sizes[1] = 16;
@@ -90,14 +78,6 @@ qkvet_status supports_pages(const qkvet_kernel* self,
              ? status
              : refuse(why, QKVET_UNSUPPORTED,
                       "k and v must be pages of 4 or 16 tokens");
-}
-
-qkvet_status forward_pages(const qkvet_kernel* self, qkvet_context* context,
-                           const qkvet_forward_args* args,
-                           const qkvet_exec* exec, qkvet_text* why) {
-  const qkvet_status status = supports_pages(self, args, why);
-  return status == QKVET_OK ? Serving::forward(self, context, args, exec, why)
-                            : status;
 }
 
 // Keys only in groups of channels, in contiguous pages of 8, 16 or 32 tokens,
@@ -148,10 +128,6 @@ qkvet_status forward_groups(const qkvet_kernel* self, qkvet_context* context,
                             const qkvet_forward_args* args,
                             const qkvet_exec* exec, qkvet_text* why) {
   constexpr uintptr_t kGroupBytes = 16;
-  const qkvet_status status = supports_groups(self, args, why);
-  if (status != QKVET_OK) {
-    return status;
-  }
   return reinterpret_cast<uintptr_t>(first_element(args->k)) % kGroupBytes == 0
              ? GroupedServing::forward(self, context, args, exec, why)
              : refuse(why, QKVET_INVALID_ARGUMENT,
@@ -161,11 +137,12 @@ qkvet_status forward_groups(const qkvet_kernel* self, qkvet_context* context,
 // As in the decoding kernels of MLA: one cache in pages; a key is a row and its
 // value the beginning of that row. v is not read.
 constexpr qkvet_capabilities kLatentCapabilities = [] {
-  qkvet_capabilities c = capabilities_with(
-      kCommonOptions | QKVET_OPTION_LENGTHS | QKVET_OPTION_PAGED |
-          QKVET_OPTION_VALUES_IN_KEYS | kListOptions,
-      {kF32, kBf16});
-  c.flags |= QKVET_FLAG_PAGES_ONLY | QKVET_FLAG_VALUES_IN_KEYS_ONLY;
+  qkvet_capabilities c =
+      flagged(capabilities_with(kCommonOptions | QKVET_OPTION_LENGTHS |
+                                    QKVET_OPTION_PAGED |
+                                    QKVET_OPTION_VALUES_IN_KEYS | kListOptions,
+                                {kF32, kBf16}),
+              QKVET_FLAG_PAGES_ONLY | QKVET_FLAG_VALUES_IN_KEYS_ONLY);
   c.tq = {1, 2, 1};
   return c;
 }();
@@ -256,25 +233,15 @@ qkvet_status forward_gathered_batch(const qkvet_kernel* self,
 }
 
 // Pages only in lists, as in FlashInfer.
-constexpr qkvet_capabilities kCsrOnly = [] {
-  qkvet_capabilities c =
-      capabilities_with((kAllOptions & ~QKVET_OPTION_PACKED) |
-                            QKVET_OPTION_LENGTHS | QKVET_OPTION_APPEND |
-                            QKVET_OPTION_PACKED_PAGES | QKVET_OPTION_PAGED_CSR,
-                        {kF32, kF16});
-  c.flags |= QKVET_FLAG_PAGES_ONLY;
-  return c;
-}();
+constexpr qkvet_capabilities kCsrOnly = flagged(
+    capabilities_with((kAllOptions & ~QKVET_OPTION_PACKED) |
+                          QKVET_OPTION_LENGTHS | QKVET_OPTION_APPEND |
+                          QKVET_OPTION_PACKED_PAGES | QKVET_OPTION_PAGED_CSR,
+                      {kF32, kF16}),
+    QKVET_FLAG_PAGES_ONLY);
 
 constexpr qkvet_capabilities kGatheredBatch =
-    capabilities_with((kAllOptions & ~QKVET_OPTION_PACKED) | kServingOptions |
-                          QKVET_OPTION_PACKED_PAGES | QKVET_OPTION_PAGED_CSR |
-                          QKVET_OPTION_INT32_LENGTHS,
-                      {kF32, kBf16});
-
-// f64 storage and double arithmetic, sequential sums. It is judged by the
-// double-double oracle with u = 2^-53.
-using InDouble = F64Hooks;
+    capabilities_with(kPages, {kF32, kBf16});
 
 // As jax.nn.dot_product_attention in f64: scores become f32, and weights are
 // f64 again.
@@ -347,68 +314,47 @@ qkvet_status forward_keeping(const qkvet_kernel* self, qkvet_context* context,
 
 }  // namespace
 
-QKVET_CONTROL(one_mask_a_call) = [] {
-  qkvet_kernel kernel = arithmetic_kernel<kNaive>(
-      "controls/one_mask_a_call", "refuses two of mask, bias and causal",
-      QKVET_PLACE);
-  kernel.capabilities = &kEitherCapabilities;
-  kernel.dialect = &kEitherDialect;
-  kernel.supports = supports_either;
-  kernel.forward = forward_either;
-  return kernel;
-}();
+QKVET_CONTROL(one_mask_a_call, "refuses two of mask, bias and causal",
+              kArithmeticKernel<kPlainest>, &qkvet_kernel::capabilities,
+              &kEitherCapabilities, &qkvet_kernel::dialect, &kEitherDialect,
+              &qkvet_kernel::supports, supports_either, &qkvet_kernel::forward,
+              forward_if<kRowForward<Controlled>, supports_either>);
 
-QKVET_CONTROL(pages_only) = [] {
-  qkvet_kernel kernel = serving_kernel(
-      "controls/pages_only", "pages of 4 or 16 tokens and nothing else",
-      QKVET_PLACE, &kDeclaredPrecision<kOnline16>, forward_pages,
-      &kPagesCapabilities);
-  kernel.supports = supports_pages;
-  return kernel;
-}();
+QKVET_CONTROL(
+    pages_only, "pages of 4 or 16 tokens and nothing else",
+    kServes<forward_if<Serving::forward, supports_pages>, kPagesCapabilities>,
+    &qkvet_kernel::supports, supports_pages);
 
-QKVET_CONTROL(channel_groups_only) = [] {
-  qkvet_kernel kernel = serving_kernel(
-      "controls/channel_groups_only",
-      "keys in groups of channels, pages in one piece, one query", QKVET_PLACE,
-      &kDeclaredPrecision<kOnline16>, forward_groups, &kGroupsCapabilities);
-  kernel.supports = supports_groups;
-  return kernel;
-}();
+QKVET_CONTROL(
+    channel_groups_only,
+    "keys in groups of channels, pages in one piece, one query",
+    kServes<forward_if<forward_groups, supports_groups>, kGroupsCapabilities>,
+    &qkvet_kernel::supports, supports_groups);
 
-QKVET_CONTROL(values_in_keys_only) = serving_kernel(
-    "controls/values_in_keys_only",
-    "one cache in pages, values are the begin of a key, two queries",
-    QKVET_PLACE, &kDeclaredPrecision<kOnline16>, forward_latent,
-    &kLatentCapabilities);
+QKVET_CONTROL(values_in_keys_only,
+              "one cache in pages, values are the begin of a key, two queries",
+              kServes<forward_latent, kLatentCapabilities>);
 
-QKVET_CONTROL(csr_only) = serving_kernel(
-    "controls/csr_only", "pages in lists, in no block table and in no rows",
-    QKVET_PLACE, &kDeclaredPrecision<kOnline16>, Serving::forward, &kCsrOnly);
+QKVET_CONTROL(csr_only, "pages in lists, in no block table and in no rows",
+              kServes<Serving::forward, kCsrOnly>);
 
-QKVET_CONTROL(gathered_batch) = serving_kernel(
-    "controls/gathered_batch",
+QKVET_CONTROL(
+    gathered_batch,
     "gathers the pages of a packed batch backwards into one packed call",
-    QKVET_PLACE, &kDeclaredPrecision<kOnline16>, forward_gathered_batch,
-    &kGatheredBatch);
+    kServes<forward_gathered_batch, kGatheredBatch>);
 
-QKVET_CONTROL(keeps_what_it_may) = [] {
-  qkvet_kernel kernel =
-      plain_kernel("controls/keeps_what_it_may",
-                   "keeps threads, a file and its last hundred calls",
-                   QKVET_PLACE, &kDeclaredPrecision<kNaive>, forward_keeping,
-                   &kDeclaredCapabilities<kNaive>);
-  kernel.dialect = &kDeclaredDialect<kNaive>;
-  kernel.user = const_cast<Arithmetic*>(&kNaive);  // never written
-  return kernel;
-}();
+QKVET_CONTROL(keeps_what_it_may,
+              "keeps threads, a file and its last hundred calls",
+              kArithmeticKernel<kPlainest>, &qkvet_kernel::forward,
+              forward_keeping);
 
-QKVET_CONTROL(f64_plain) =
-    f64_kernel<InDouble>("controls/f64_plain",
-                         "f64 storage, sequential sums in double", QKVET_PLACE);
+// f64 storage and double arithmetic. It is judged by the double-double oracle
+// with u = 2^-53.
+QKVET_CONTROL(f64_plain, "f64 storage, sequential sums in double",
+              f64_kernel<F64Hooks>("", "", {}));
 
-QKVET_CONTROL(f64_softmax_in_f32) = f64_kernel<SoftmaxInF32, kSoftmaxInF32>(
-    "controls/f64_softmax_in_f32",
-    "f64 storage, sums in double, a softmax in float", QKVET_PLACE);
+QKVET_CONTROL(f64_softmax_in_f32,
+              "f64 storage, sums in double, a softmax in float",
+              f64_kernel<SoftmaxInF32, kSoftmaxInF32>("", "", {}));
 
 }  // namespace qkvet::impl

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The definition of controls. list_controls.cmake takes the list of the family
-// from the lines that begin with one of these two macros.
+// The definition of controls: rows of the table, and controls in code.
 #ifndef QKVET_IMPL_CONTROLS_CONTROL_H_
 #define QKVET_IMPL_CONTROLS_CONTROL_H_
 
+#include "impl/abi/collected.h"
 #include "impl/abi/declare.h"
 #include "impl/controls/arithmetic.h"
 #include "impl/controls/declared.h"
 #include "impl/controls/engine.h"
+#include "impl/skeletons/option_hooks.h"
 #include "impl/skeletons/row_skeleton.h"
 
 namespace qkvet::impl {
@@ -26,6 +27,21 @@ inline constexpr qkvet_dialect kNothingSaid = [] {
 template <const Arithmetic& kArithmetic>
 inline constexpr qkvet_capabilities kDeclaredCapabilities =
     declared_capabilities(kArithmetic);
+
+// A kernel before it has a name (QKVET_CONTROL).
+constexpr qkvet_kernel kernel_of(ForwardFunction forward,
+                                 const qkvet_precision* precision,
+                                 const qkvet_capabilities* capabilities) {
+  return plain_kernel("", "", {}, precision, forward, capabilities);
+}
+
+using SupportsFunction = decltype(qkvet_kernel::supports);
+
+// Capabilities with more flags.
+constexpr qkvet_capabilities flagged(qkvet_capabilities c, uint64_t flags) {
+  c.flags |= flags;
+  return c;
+}
 
 // If the family is configured for a storage type, tensors are f32 even if the
 // kernel declares others.
@@ -46,19 +62,57 @@ qkvet_status forward_configured(const qkvet_kernel* self,
 
 // A kernel that consists of its arithmetic only.
 template <const Arithmetic& kArithmetic>
-constexpr qkvet_kernel arithmetic_kernel(const char* name,
-                                         const char* description, Place place) {
+constexpr qkvet_kernel kArithmeticKernel = [] {
   static_assert(is_computable(kArithmetic));
-  qkvet_kernel kernel =
-      plain_kernel(name, description, place, &kDeclaredPrecision<kArithmetic>,
-                   walks_hidden_keys(kArithmetic)
-                       ? kRowForward<ControlledOverAll>
-                       : forward_configured<kRowForward<Controlled>>,
-                   &kDeclaredCapabilities<kArithmetic>);
-  kernel.dialect =
-      kArithmetic.says_nothing ? &kNothingSaid : &kDeclaredDialect<kArithmetic>;
-  kernel.user = const_cast<Arithmetic*>(&kArithmetic);  // never written
-  return kernel;
+  return with(
+      kernel_of(walks_hidden_keys(kArithmetic)
+                    ? kRowForward<ControlledOverAll>
+                    : forward_configured<kRowForward<Controlled>>,
+                &kDeclaredPrecision<kArithmetic>,
+                &kDeclaredCapabilities<kArithmetic>),
+      &qkvet_kernel::dialect,
+      kArithmetic.says_nothing ? &kNothingSaid : &kDeclaredDialect<kArithmetic>,
+      &qkvet_kernel::user, const_cast<Arithmetic*>(&kArithmetic));
+}();
+
+// A call with the arithmetic of another row than that of the kernel.
+inline qkvet_status forward_as(const Arithmetic& arithmetic,
+                               const qkvet_kernel* self, qkvet_context* context,
+                               const qkvet_forward_args* args,
+                               const qkvet_exec* exec, qkvet_text* why) {
+  const qkvet_kernel chosen =
+      with(*self, &qkvet_kernel::user, const_cast<Arithmetic*>(&arithmetic));
+  return kRowForward<Controlled>(&chosen, context, args, exec, why);
+}
+
+// A forward() that begins with the checks of supports().
+template <ForwardFunction kForward, SupportsFunction kSupports>
+qkvet_status forward_if(const qkvet_kernel* self, qkvet_context* context,
+                        const qkvet_forward_args* args, const qkvet_exec* exec,
+                        qkvet_text* why) {
+  const qkvet_status status = kSupports(self, args, why);
+  return status == QKVET_OK ? kForward(self, context, args, exec, why) : status;
+}
+
+// acc += weight times the value of key j.
+inline void add_value(const ForwardCall& call, RowAt at, int64_t j,
+                      float weight, float* acc) {
+  const float* const v = call.v.at(at.b, at.h / call.group(), j);
+  for (int64_t c = 0; c < call.value_width; ++c) {
+    acc[c] += weight * v[c * call.v.step[3]];
+  }
+}
+
+// Writes a row; `any`: it sees a key.
+inline void write_sums(const ForwardCall& call, RowAt at, bool any,
+                       const float* acc, float sum, float lse) {
+  float* const o = call.o.at(at.b, at.h, at.i);
+  for (int64_t c = 0; c < call.value_width; ++c) {
+    o[c * call.o.step[3]] = any ? acc[c] / sum : 0;
+  }
+  if (call.lse.data != nullptr) {
+    *call.lse.at(at.b, at.h, at.i) = any ? lse : -kInfinity;
+  }
 }
 
 // For kernels that compute rows inside of caches and pages.
@@ -71,20 +125,22 @@ qkvet_status compute_arithmetic(const ForwardCall& call, qkvet_text* why) {
 
 }  // namespace qkvet::impl
 
-// A control in code: QKVET_CONTROL(name) = ...;
-#define QKVET_CONTROL(name) extern constinit const qkvet_kernel controls_##name
-
-// The source position of a control.
-#define QKVET_PLACE \
-  { __FILE__, __LINE__ }
+// A control: its name, what it is, its kernel, and other values of fields of
+// that kernel (with()).
+#define QKVET_CONTROL(control, what, ...)                                \
+  extern const qkvet_kernel controls_##control;                          \
+  QKVET_COLLECT(controls_##control);                                     \
+  extern constinit const qkvet_kernel controls_##control =               \
+      with(with(__VA_ARGS__), &qkvet_kernel::name, "controls/" #control, \
+           &qkvet_kernel::description, what, &qkvet_kernel::source_file, \
+           __FILE__, &qkvet_kernel::source_line, __LINE__)
 
 // A row of the table: name, description, and the differences from the plainest
 // arithmetic (arithmetic.h).
-#define QKVET_ARITHMETIC(name, description, ...)       \
-  namespace {                                          \
-  constexpr Arithmetic name##_row = {__VA_ARGS__};     \
-  }                                                    \
-  QKVET_CONTROL(name) = arithmetic_kernel<name##_row>( \
-      "controls/" #name, description, QKVET_PLACE);
+#define QKVET_ARITHMETIC(name, description, ...)   \
+  namespace {                                      \
+  constexpr Arithmetic name##_row = {__VA_ARGS__}; \
+  }                                                \
+  QKVET_CONTROL(name, description, kArithmeticKernel<name##_row>);
 
 #endif  // QKVET_IMPL_CONTROLS_CONTROL_H_

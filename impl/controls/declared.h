@@ -252,6 +252,9 @@ constexpr qkvet_dialect declared_dialect(const Arithmetic& a) {
   d.softcap_order =
       a.softcap_last ? QKVET_SOFTCAP_AFTER_MASK : QKVET_SOFTCAP_BEFORE_MASK;
   d.sink_in_lse = a.sink_in_lse ? QKVET_SINK_IN_LSE : QKVET_SINK_NOT_IN_LSE;
+  if (a.ranges_in_window) {
+    d.ranges_and_window = QKVET_RANGES_IN_WINDOW;
+  }
   if (walks_hidden_keys(a)) {
     d.masked_nonfinite = QKVET_MASKED_NOT_IGNORED;
   }
@@ -268,7 +271,7 @@ constexpr qkvet_capabilities typed_capabilities(const Arithmetic& a) {
   const uint64_t without = (a.without & QKVET_OPTION_ALIBI) != 0
                                ? a.without | QKVET_OPTION_ALIBI_PER_MEMBER
                                : a.without;
-  const uint64_t options = (kAllOptions | weights) & ~without;
+  const uint64_t options = (kAllOptions | weights | a.more) & ~without;
   if (one_type) {
     return capabilities_with(options, {dtype_named(a.p_type)});
   }

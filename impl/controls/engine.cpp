@@ -2,6 +2,7 @@
 // The softmax of the engine: tiles, parts, their merges, and the outputs.
 #include "impl/controls/engine.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #if defined(__x86_64__)
@@ -42,16 +43,6 @@ struct Flushing {
   Flushing() {}
 };
 #endif
-
-namespace {
-
-void fill(float* data, int64_t n, float value) {
-  for (int64_t c = 0; c < n; ++c) {
-    data[c] = value;
-  }
-}
-
-}  // namespace
 
 RowEngine::RowEngine(const Row& row, const Arithmetic& arithmetic)
     : row_(row),
@@ -130,6 +121,13 @@ int64_t RowEngine::visits_before(int64_t begin, int64_t end,
 RowEngine::Group RowEngine::group(int64_t begin, int64_t first,
                                   int64_t last) const {
   return {begin, visits_before(begin, keys_, last), first, last};
+}
+
+RowEngine::Part RowEngine::nothing(float* acc) const {
+  std::fill_n(acc, row_.value_width, 0.0f);
+  Part part;
+  part.acc = acc;
+  return part;
 }
 
 void RowEngine::raise(Part* part, float max) const {
@@ -225,9 +223,7 @@ void RowEngine::fold(Part* all, const Part& part) const {
 RowEngine::Part RowEngine::folded_parts() {
   const bool sink = sink_ > -kInfinity;
   const bool begins = sink && a_.sink == Sink::kFirst && a_.parts == 1;
-  Part all;
-  all.acc = row_.acc;
-  fill(all.acc, row_.value_width, 0);
+  Part all = nothing(row_.acc);
   if (begins) {
     all.max = sink_;
     all.sum = 1;
@@ -239,9 +235,7 @@ RowEngine::Part RowEngine::folded_parts() {
     if (keys.count() > 0 && begin == 0) {
       absorb(&all, keys, /*with_values=*/true);
     } else if (keys.count() > 0) {
-      Part part;
-      part.acc = row_.part;
-      fill(part.acc, row_.value_width, 0);
+      Part part = nothing(row_.part);
       absorb(&part, keys, /*with_values=*/true);
       fold(&all, part);
     }
@@ -253,6 +247,13 @@ RowEngine::Part RowEngine::folded_parts() {
     absorb_sink(&all);
   }
   return all;
+}
+
+template <class Final>
+void RowEngine::write_output(const Final& finished) const {
+  for (int64_t c = 0; c < row_.value_width; ++c) {
+    row_.o[c * row_.o_step] = finished(row_.acc[c]);
+  }
 }
 
 // Visits each part twice: its weight needs the lse of all of them.
@@ -269,9 +270,7 @@ void RowEngine::merge_by_lse() {
     if (keys.count() == 0) {
       continue;
     }
-    Part part;
-    part.acc = row_.part;
-    fill(part.acc, row_.value_width, 0);
+    Part part = nothing(row_.part);
     absorb(&part, keys, /*with_values=*/false);
     if (part.sum == 0) {
       continue;  // all of its scores have overflowed to -infinity
@@ -287,20 +286,16 @@ void RowEngine::merge_by_lse() {
   lse_of_keys_ = top + log(sum);
   sum += std::exp(sink_ - top);
   const float total = top + log(sum);
-  fill(row_.acc, row_.value_width, 0);
+  std::fill_n(row_.acc, row_.value_width, 0.0f);
   for (int p = 0; p < count; ++p) {
-    Part part;
-    part.acc = row_.part;
-    fill(part.acc, row_.value_width, 0);
+    Part part = nothing(row_.part);
     absorb(&part, groups[p], /*with_values=*/true);
     const float share = std::exp(lse[p] - total);
     for (int64_t c = 0; c < row_.value_width; ++c) {
       row_.acc[c] += share * divided(part.acc[c], part.sum);
     }
   }
-  for (int64_t c = 0; c < row_.value_width; ++c) {
-    row_.o[c * row_.o_step] = row_.acc[c];
-  }
+  write_output([](float x) { return x; });
   write_lse_of(sink_in_lse_ ? total : lse_of_keys_);
   for (int64_t n = 0; row_.weights_wanted && n < keys_; ++n) {
     row_.weights[n] = std::exp(row_.scores[n] - total);
@@ -309,8 +304,7 @@ void RowEngine::merge_by_lse() {
 
 void RowEngine::divide_first() {
   const Group keys = group(0, 0, places_);
-  Part part;
-  part.acc = row_.acc;
+  Part part = nothing(row_.acc);
   const bool sink = sink_ > -kInfinity;
   const bool begins = sink && a_.sink == Sink::kFirst;
   float max = sink_;
@@ -325,11 +319,8 @@ void RowEngine::divide_first() {
     const float w = divided(row_.weights[n], part.sum);
     row_.weights[n] = p_ == P::kNormalised ? rounded_p(w) : w;
   }
-  fill(row_.acc, row_.value_width, 0);
   add_values(keys, row_.acc);
-  for (int64_t c = 0; c < row_.value_width; ++c) {
-    row_.o[c * row_.o_step] = row_.acc[c];
-  }
+  write_output([](float x) { return x; });
   lse_of_keys_ = natural(max) + log(part.keys);
   write_lse(max, part.sum);
 }
@@ -360,9 +351,7 @@ void RowEngine::write_weights(float max, float sum) const {
 }
 
 void RowEngine::finish(const Part& all) const {
-  for (int64_t c = 0; c < row_.value_width; ++c) {
-    row_.o[c * row_.o_step] = divided(all.acc[c], all.sum);
-  }
+  write_output([&](float x) { return divided(x, all.sum); });
   write_lse(all.max, all.sum);
   if (row_.weights_wanted) {
     write_weights(all.max, all.sum);

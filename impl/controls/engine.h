@@ -96,6 +96,7 @@ class RowEngine {
   Group group(int64_t begin, int64_t first, int64_t last) const;
   void absorb(Part* part, const Group& keys, bool with_values) const;
   void absorb_tile(Part* part, const Group& tile, bool with_values) const;
+  Part nothing(float* acc) const;
   void raise(Part* part, float max) const;
   void absorb_sink(Part* part);
   void fold(Part* all, const Part& part) const;
@@ -103,6 +104,8 @@ class RowEngine {
   void merge_by_lse();
   void divide_first();
   void finish(const Part& all) const;
+  template <class Final>
+  void write_output(const Final& finished) const;
   void write_lse(float max, float sum) const;
   void write_lse_of(float lse) const;
   void write_weights(float max, float sum) const;

@@ -12,91 +12,9 @@
 
 namespace qkvet::impl {
 
-// Gradients whose rows are computed one by one, from all scores of the row:
-//
-//   static float Arithmetic::lse(const GradientScores&);
-//   static float Arithmetic::delta(const GradientScores&, const float* p);
-//
-// compute the lse for the weights, and the number subtracted from dp.
-
-// Row r of a piece and the keys that it sees, piece.keys[0, count).
-struct GradientScores {
-  const BackwardPiece& piece;
-  int64_t r, count;
-  float *score, *dp, *slope;  // [count]
-
-  float sink() const { return piece.call->options.sink_of(piece.h); }
-};
-
-inline void take_scores(const GradientScores& row) {
-  const BackwardPiece& piece = row.piece;
-  const ForwardCall& call = *piece.call;
-  const int64_t d = call.width, dv = call.value_width;
-  for (int64_t n = 0; n < row.count; ++n) {
-    const int64_t j = piece.keys[n];
-    const float scaled =
-        product_of_rows(piece.q + row.r * d, piece.k + j * d, d) * call.scale;
-    row.score[n] =
-        with_options(call, piece.b, piece.h, piece.first + row.r, j, scaled);
-    row.slope[n] = softcap_slope(call, scaled);
-    row.dp[n] = product_of_rows(piece.d_o + row.r * dv, piece.v + j * dv, dv);
-  }
-}
-
-template <class Arithmetic>
-void add_scored_row(const GradientScores& row) {
-  const BackwardPiece& piece = row.piece;
-  const int64_t d = piece.call->width, dv = piece.call->value_width;
-  const float lse = Arithmetic::lse(row);
-  for (int64_t n = 0; n < row.count; ++n) {
-    row.score[n] = std::exp(row.score[n] - lse);
-  }
-  const float delta = Arithmetic::delta(row, row.score);
-  for (int64_t n = 0; n < row.count; ++n) {
-    const int64_t j = piece.keys[n];
-    const float ds = row.score[n] * (row.dp[n] - delta);
-    const float dz = ds * row.slope[n];
-    piece.give_bias(row.r, j, ds);
-    add_row(row.score[n], piece.d_o + row.r * dv, dv, piece.d_v + j * dv);
-    add_row(dz, piece.k + j * d, d, piece.d_q + row.r * d);
-    add_row(dz, piece.q + row.r * d, d, piece.d_k + j * d);
-  }
-}
-
-template <class Arithmetic>
-qkvet_status gradient_by_rows(const BackwardPiece& piece, qkvet_context*,
-                              qkvet_text*) {
-  const int64_t keys = piece.call->keys;
-  for (int64_t r = 0; r < piece.rows; ++r) {
-    const int64_t count =
-        piece.call->list_keys(piece.b, piece.h, piece.first + r, piece.keys);
-    const GradientScores row = {piece,
-                                r,
-                                count,
-                                piece.scratch,
-                                piece.scratch + keys,
-                                piece.scratch + 2 * keys};
-    take_scores(row);
-    if (count > 0) {
-      add_scored_row<Arithmetic>(row);
-    }
-  }
-  return QKVET_OK;
-}
-
-// The lse that forward() returned.
-struct GivenLse {
-  static float lse(const GradientScores& row) { return row.piece.lse[row.r]; }
-};
-struct GivenDelta {
-  static float delta(const GradientScores& row, const float* /*p*/) {
-    return row.piece.delta[row.r];
-  }
-};
-
 namespace {
 
-constexpr Arithmetic kNaive = {};
+constexpr Arithmetic kSequential = {};
 constexpr Arithmetic kNormalisedP = {.norm_first = true, .p = P::kNormalised};
 
 // Key by key, as in kernels that assign each tile of keys to a block: keys and
@@ -147,33 +65,62 @@ qkvet_status gradient_by_columns(const BackwardPiece& piece, qkvet_context*,
   return QKVET_OK;
 }
 
+float score_of(const BackwardPiece& piece, int64_t r, int64_t j) {
+  const ForwardCall& call = *piece.call;
+  const int64_t d = call.width;
+  const float dot = product_of_rows(piece.q + r * d, piece.k + j * d, d);
+  return with_options(call, piece.b, piece.h, piece.first + r, j,
+                      dot * call.scale);
+}
+
+int64_t list_keys(const BackwardPiece& piece, int64_t r) {
+  return piece.call->list_keys(piece.b, piece.h, piece.first + r, piece.keys);
+}
+
 // Computes the softmax again and ignores the given lse; a sink joins its
 // denominator.
-struct OwnLse : GivenDelta {
-  static float lse(const GradientScores& row) {
-    float max = row.sink();
-    for (int64_t n = 0; n < row.count; ++n) {
-      max = std::fmax(max, row.score[n]);
+qkvet_status gradient_with_own_lse(const BackwardPiece& piece,
+                                   qkvet_context* context, qkvet_text* why) {
+  float own[kBackwardRows];
+  const float sink = piece.call->options.sink_of(piece.h);
+  for (int64_t r = 0; r < piece.rows; ++r) {
+    const int64_t count = list_keys(piece, r);
+    float* const scores = piece.scratch;
+    float max = sink;
+    for (int64_t n = 0; n < count; ++n) {
+      scores[n] = score_of(piece, r, piece.keys[n]);
+      max = std::fmax(max, scores[n]);
     }
-    float sum = std::exp(row.sink() - max);
-    for (int64_t n = 0; n < row.count; ++n) {
-      sum += std::exp(row.score[n] - max);
+    float sum = std::exp(sink - max);
+    for (int64_t n = 0; n < count; ++n) {
+      sum += std::exp(scores[n] - max);
     }
-    return max + std::log(sum);
+    own[r] = max + std::log(sum);
   }
-};
+  BackwardPiece changed = piece;
+  changed.lse = own;
+  return BackwardRows<PlainBackward>::piece(changed, context, why);
+}
 
 // Subtracts the sum of p dp from dp, which in exact arithmetic equals that of
 // do o; o is not read.
-struct DeltaFromP : GivenLse {
-  static float delta(const GradientScores& row, const float* p) {
-    float sum = 0;
-    for (int64_t n = 0; n < row.count; ++n) {
-      sum += p[n] * row.dp[n];
+qkvet_status gradient_with_own_delta(const BackwardPiece& piece,
+                                     qkvet_context* context, qkvet_text* why) {
+  float own[kBackwardRows];
+  const int64_t dv = piece.call->value_width;
+  for (int64_t r = 0; r < piece.rows; ++r) {
+    const int64_t count = list_keys(piece, r);
+    own[r] = 0;
+    for (int64_t n = 0; n < count; ++n) {
+      const int64_t j = piece.keys[n];
+      own[r] += std::exp(score_of(piece, r, j) - piece.lse[r]) *
+                product_of_rows(piece.d_o + r * dv, piece.v + j * dv, dv);
     }
-    return sum;
   }
-};
+  BackwardPiece changed = piece;
+  changed.delta = own;
+  return BackwardRows<PlainBackward>::piece(changed, context, why);
+}
 
 // p and dz are rounded to the storage type before their products, as on tensor
 // cores with half storage; the sums are f32.
@@ -217,42 +164,34 @@ constexpr qkvet_backward_table kOnVectors = backward_table(aligned_backward);
 
 }  // namespace
 
-QKVET_CONTROL(backward_on_vectors) = with_backward(
-    plain_kernel("controls/backward_on_vectors",
-                 "dropout and its gradient, o and lse on 64 bytes", QKVET_PLACE,
-                 &kHooksPrecision, OptionsKernel<OptionHooks>::forward,
-                 &kAlignedWithDropout),
-    &kOnVectors);
+QKVET_CONTROL(backward_on_vectors,
+              "dropout and its gradient, o and lse on 64 bytes",
+              kernel_of(OptionsKernel<OptionHooks>::forward, &kHooksPrecision,
+                        &kAlignedWithDropout),
+              &qkvet_kernel::backward, &kOnVectors);
 
-QKVET_CONTROL(backward_from_columns) = with_backward(
-    arithmetic_kernel<kNaive>(
-        "controls/backward_from_columns",
-        "gradient key by key, last to first, in two walks", QKVET_PLACE),
-    &kBackwardTable<PlainBackward, gradient_by_columns>);
+QKVET_CONTROL(backward_from_columns,
+              "gradient key by key, last to first, in two walks",
+              kArithmeticKernel<kSequential>, &qkvet_kernel::backward,
+              &kBackwardTable<PlainBackward, gradient_by_columns>);
 
-QKVET_CONTROL(backward_recomputes_lse) = with_backward(
-    arithmetic_kernel<kNaive>("controls/backward_recomputes_lse",
-                              "gradient from a softmax of its own",
-                              QKVET_PLACE),
-    &kBackwardTable<PlainBackward, gradient_by_rows<OwnLse>>);
+QKVET_CONTROL(backward_recomputes_lse, "gradient from a softmax of its own",
+              kArithmeticKernel<kSequential>, &qkvet_kernel::backward,
+              &kBackwardTable<PlainBackward, gradient_with_own_lse>);
 
-QKVET_CONTROL(backward_delta_from_p) = with_backward(
-    arithmetic_kernel<kNaive>(
-        "controls/backward_delta_from_p",
-        "gradient with the sum of p dp in place of that of do o", QKVET_PLACE),
-    &kBackwardTable<PlainBackward, gradient_by_rows<DeltaFromP>>);
+QKVET_CONTROL(backward_delta_from_p,
+              "gradient with the sum of p dp in place of that of do o",
+              kArithmeticKernel<kSequential>, &qkvet_kernel::backward,
+              &kBackwardTable<PlainBackward, gradient_with_own_delta>);
 
 // The same in forward: P is normalised, then rounded.
-QKVET_CONTROL(backward_half_operands) = with_backward(
-    arithmetic_kernel<kNormalisedP>("controls/backward_half_operands",
-                                    "p and ds of a gradient rounded to bf16",
-                                    QKVET_PLACE),
-    &kBackwardTable<HalfOperands>);
+QKVET_CONTROL(backward_half_operands, "p and ds of a gradient rounded to bf16",
+              kArithmeticKernel<kNormalisedP>, &qkvet_kernel::backward,
+              &kBackwardTable<HalfOperands>);
 
-QKVET_CONTROL(backward_half_where_aligned) = with_backward(
-    arithmetic_kernel<kNormalisedP>(
-        "controls/backward_half_where_aligned",
-        "p and ds rounded to half storage where q is aligned", QKVET_PLACE),
-    &kBackwardTable<HalfWhereAligned>);
+QKVET_CONTROL(backward_half_where_aligned,
+              "p and ds rounded to half storage where q is aligned",
+              kArithmeticKernel<kNormalisedP>, &qkvet_kernel::backward,
+              &kBackwardTable<HalfWhereAligned>);
 
 }  // namespace qkvet::impl

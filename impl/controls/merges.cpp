@@ -7,16 +7,20 @@
 #include "impl/skeletons/merge_skeleton.h"
 
 namespace qkvet::impl {
+namespace {
 
 // The generic model, declared: roundings in other places than in PlainMerge
 // stay within it.
-inline constexpr qkvet_precision kGenericMerge = [] {
+constexpr qkvet_precision kGenericMerge = [] {
   qkvet_precision p = {};
   p.struct_size = sizeof(p);
   p.declared = QKVET_KNOB_TILE;
   p.tile = 16;
   return p;
 }();
+template <class Merge>
+constexpr qkvet_kernel kGeneric = merge_kernel("", "", {}, &kMergeTable<Merge>,
+                                               &kGenericMerge);
 
 // Every lse counts in base 2, as FlashInfer returns it.
 struct Base2Merge : PlainMerge {
@@ -25,17 +29,11 @@ struct Base2Merge : PlainMerge {
     return max + std::log2(sum);
   }
 };
-
-inline constexpr qkvet_dialect kBase2Dialect = [] {
+constexpr qkvet_dialect kBase2Dialect = [] {
   qkvet_dialect d = common_dialect();
   d.lse_base = QKVET_LSE_BASE2;
   return d;
 }();
-
-QKVET_CONTROL(merge_base2) = merge_kernel("controls/merge_base2",
-                                          "every lse counts in base 2",
-                                          QKVET_PLACE, &kMergeTable<Base2Merge>,
-                                          &kGenericMerge, &kBase2Dialect);
 
 // A natural lse, and powers of two inside: the factor is rounded, and also
 // every product with it.
@@ -49,18 +47,12 @@ struct PowersOfTwoMerge : PlainMerge {
   }
 };
 
-QKVET_CONTROL(merge_powers_of_two) = merge_kernel(
-    "controls/merge_powers_of_two", "a natural lse by powers of two",
-    QKVET_PLACE, &kMergeTable<PowersOfTwoMerge>, &kGenericMerge);
-
 // lse only in the layout [n, H, T].
-QKVET_CONTROL(merge_lse_heads_first) = merge_kernel(
-    "controls/merge_lse_heads_first", "every lse has its heads first",
-    QKVET_PLACE,
-    &kMergeTable<PlainMerge, QKVET_MERGE_RAGGED | QKVET_MERGE_IN_PLACE |
-                                 QKVET_MERGE_ROW_MASK |
-                                 QKVET_MERGE_LSE_HEADS_FIRST |
-                                 QKVET_MERGE_LSE_HEADS_FIRST_ONLY>);
+constexpr qkvet_merge_table kHeadsFirst =
+    kMergeTable<PlainMerge, QKVET_MERGE_RAGGED | QKVET_MERGE_IN_PLACE |
+                                QKVET_MERGE_ROW_MASK |
+                                QKVET_MERGE_LSE_HEADS_FIRST |
+                                QKVET_MERGE_LSE_HEADS_FIRST_ONLY>;
 
 // Weights are exp(lse_i - lse) of the merged lse, as in papers: there is no
 // division.
@@ -78,8 +70,15 @@ struct WeightsOfTheMergedLse : PlainMerge {
   }
 };
 
-QKVET_CONTROL(merge_by_merged_lse) = merge_kernel(
-    "controls/merge_by_merged_lse", "weights against the merged lse",
-    QKVET_PLACE, &kMergeTable<WeightsOfTheMergedLse>, &kGenericMerge);
+}  // namespace
+
+QKVET_CONTROL(merge_base2, "every lse counts in base 2", kGeneric<Base2Merge>,
+              &qkvet_kernel::dialect, &kBase2Dialect);
+QKVET_CONTROL(merge_powers_of_two, "a natural lse by powers of two",
+              kGeneric<PowersOfTwoMerge>);
+QKVET_CONTROL(merge_lse_heads_first, "every lse has its heads first",
+              merge_kernel("", "", {}, &kHeadsFirst));
+QKVET_CONTROL(merge_by_merged_lse, "weights against the merged lse",
+              kGeneric<WeightsOfTheMergedLse>);
 
 }  // namespace qkvet::impl

@@ -3,6 +3,7 @@
 // formula of a row: other rows and heads, padding, shapes, addresses, requested
 // outputs. Each is deterministic, and within its bound on either path; none
 // claims an invariance that it violates.
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstdint>
@@ -12,8 +13,8 @@
 #include "impl/abi/in_f32.h"
 #include "impl/abi/tensor_view.h"
 #include "impl/controls/control.h"
-#include "impl/skeletons/hooks.h"
-#include "impl/skeletons/options_kernel.h"
+#include "impl/faulty/kernels.h"
+#include "impl/skeletons/plain_scores.h"
 
 namespace qkvet::impl {
 namespace {
@@ -58,12 +59,10 @@ bool is_special(const qkvet_forward_args& args) {
          (args.scale_given != 0 && (args.scale == 1 || args.scale < 0));
 }
 
+template <uintptr_t kBytes, qkvet_tensor qkvet_forward_args::*kTensor>
 bool is_aligned(const qkvet_forward_args& args) {
-  return reinterpret_cast<uintptr_t>(first_element(args.k)) % 32 == 0;
-}
-
-bool has_aligned_queries(const qkvet_forward_args& args) {
-  return reinterpret_cast<uintptr_t>(first_element(args.q)) % 64 == 0;
+  return reinterpret_cast<uintptr_t>(first_element(args.*kTensor)) % kBytes ==
+         0;
 }
 
 using Choice = bool (*)(const qkvet_forward_args& args);
@@ -78,9 +77,8 @@ qkvet_status forward_by(const qkvet_kernel* self, qkvet_context* context,
   if (status != QKVET_OK) {
     return status;
   }
-  qkvet_kernel chosen = *self;
-  chosen.user = const_cast<Arithmetic*>(kChoice(known) ? &kYes : &kNo);
-  return kRowForward<Controlled>(&chosen, context, args, exec, why);
+  return forward_as(kChoice(known) ? kYes : kNo, self, context, args, exec,
+                    why);
 }
 
 constexpr qkvet_capabilities claiming(qkvet_capabilities c, uint64_t flags) {
@@ -97,12 +95,9 @@ constexpr qkvet_precision kNothingDeclared = [] {
   return p;
 }();
 
-constexpr qkvet_kernel two_ways(const char* name, const char* description,
-                                Place place, ForwardFunction forward,
-                                const qkvet_capabilities* capabilities) {
-  return plain_kernel(name, description, place, &kNothingDeclared, forward,
-                      capabilities);
-}
+template <ForwardFunction kForward, const qkvet_capabilities& kCapabilities>
+constexpr qkvet_kernel kTwoWays = kernel_of(kForward, &kNothingDeclared,
+                                            &kCapabilities);
 
 constexpr qkvet_capabilities kOwnRowsAlone =
     claiming(kAllF32Capabilities, QKVET_FLAG_OTHER_DATA_INVARIANT);
@@ -122,10 +117,7 @@ constexpr qkvet_capabilities kF32AndF16 =
     claiming(capabilities_with(kAllOptions, {kF32, kF16}),
              QKVET_FLAG_OTHER_DATA_INVARIANT);
 
-// ---- Dropout ---------------------------------------------------------------
-
-constexpr qkvet_capabilities kDropoutAlone =
-    capabilities_with(kAllOptions | kDropoutOptions, {kF32});
+// ---- Dropout, and requests -------------------------------------------------
 
 // Dropout has a kernel of its own; with p = 0 and no requested mask the usual
 // one runs.
@@ -140,9 +132,17 @@ qkvet_status forward_by_mask(const qkvet_kernel* self, qkvet_context* context,
   if (known.dropout_p != 0 || !is_absent(known.dropout_mask)) {
     return OptionsKernel<OptionHooks>::forward(self, context, args, exec, why);
   }
-  qkvet_kernel usual = *self;
-  usual.user = const_cast<Arithmetic*>(&kInLanes);
-  return kRowForward<Controlled>(&usual, context, args, exec, why);
+  return forward_as(kInLanes, self, context, args, exec, why);
+}
+
+// In parts on every other call, unless the same bits are requested.
+qkvet_status forward_as_asked(const qkvet_kernel* self, qkvet_context* context,
+                              const qkvet_forward_args* args,
+                              const qkvet_exec* exec, qkvet_text* why) {
+  static std::atomic<uint32_t> calls = 0;
+  const bool is_odd = calls++ % 2 == 1;
+  return forward_as(exec->deterministic == 0 && is_odd ? kInParts : kInTiles,
+                    self, context, args, exec, why);
 }
 
 // ---- Four rows together ----------------------------------------------------
@@ -150,34 +150,30 @@ qkvet_status forward_by_mask(const qkvet_kernel* self, qkvet_context* context,
 constexpr int64_t kRowsOfTile = 4;
 constexpr int64_t kKeysOfTile = 16;
 
+using Pairs = PlainScores<OptionHooks>;
+
 struct Lane {
+  RowAt at = {};
   float max = -kInfinity;
   float top = -kInfinity;
   float sum = 0;
+  bool seen = false;
   float scores[kKeysOfTile] = {};
   bool sees[kKeysOfTile] = {};
   float* acc = nullptr;  // [dv]
 };
 
-// Scores of keys [first, last) that row i sees.
-void score_tile(const ForwardCall& call, int64_t b, int64_t h, int64_t i,
-                int64_t first, int64_t last, Lane* lane) {
-  const float* const q = call.q.at(b, h, i);
-  const Run run = call.in_reach(i);
+// Scores of keys [first, last).
+void score_tile(const ForwardCall& call, int64_t first, int64_t last,
+                Lane* lane) {
   lane->top = lane->max;
   for (int64_t j = first; j < last; ++j) {
-    lane->sees[j - first] =
-        j >= run.begin && j < run.end && call.options.allows(b, h, i, j);
-    if (!lane->sees[j - first]) {
-      continue;
+    lane->sees[j - first] = Pairs::sees(call, lane->at, j);
+    if (lane->sees[j - first]) {
+      lane->seen = true;
+      lane->scores[j - first] = Pairs::score(call, lane->at, j);
+      lane->top = std::fmax(lane->top, lane->scores[j - first]);
     }
-    const float* const k = call.k.at(b, h / call.group(), j);
-    float sum = 0;
-    for (int64_t c = 0; c < call.width; ++c) {
-      sum += q[c * call.q.step[3]] * k[c * call.k.step[3]];
-    }
-    lane->scores[j - first] = sum * call.scale;
-    lane->top = std::fmax(lane->top, lane->scores[j - first]);
   }
 }
 
@@ -193,67 +189,46 @@ void raise(const ForwardCall& call, Lane* lane) {
   lane->max = lane->top;
 }
 
-void absorb_tile(const ForwardCall& call, int64_t b, int64_t kv, int64_t first,
-                 int64_t last, Lane* lane) {
+void absorb_tile(const ForwardCall& call, int64_t first, int64_t last,
+                 Lane* lane) {
   for (int64_t j = first; j < last; ++j) {
-    if (!lane->sees[j - first]) {
-      continue;
+    if (lane->sees[j - first]) {
+      const float s = lane->scores[j - first];
+      const float p = s == -kInfinity ? 0 : std::exp(s - lane->max);
+      lane->sum += p;
+      add_value(call, lane->at, j, p, lane->acc);
     }
-    const float s = lane->scores[j - first];
-    const float p = s == -kInfinity ? 0 : std::exp(s - lane->max);
-    const float* const v = call.v.at(b, kv, j);
-    lane->sum += p;
-    for (int64_t c = 0; c < call.value_width; ++c) {
-      lane->acc[c] += p * v[c * call.v.step[3]];
-    }
-  }
-}
-
-void write_lane(const ForwardCall& call, int64_t b, int64_t h, int64_t i,
-                bool seen, const Lane& lane) {
-  float* const o = call.o.at(b, h, i);
-  for (int64_t c = 0; c < call.value_width; ++c) {
-    o[c * call.o.step[3]] = seen ? lane.acc[c] / lane.sum : 0;
-  }
-  if (call.lse.data != nullptr) {
-    *call.lse.at(b, h, i) = seen ? lane.max + std::log(lane.sum) : -kInfinity;
   }
 }
 
 // One vote for all rows of the tile: if one of them needs rescaling, all are
 // rescaled.
-void attend_rows_together(const ForwardCall& call, int64_t b, int64_t h,
-                          int64_t row, float* memory) {
-  const int64_t rows =
-      call.queries - row < kRowsOfTile ? call.queries - row : kRowsOfTile;
+void attend_rows_together(const ForwardCall& call, RowAt at, float* memory) {
+  const int64_t rows = std::min(kRowsOfTile, call.queries - at.i);
   Lane lanes[kRowsOfTile];
-  bool seen[kRowsOfTile] = {};
+  std::fill_n(memory, rows * call.value_width, 0.0f);
   for (int64_t r = 0; r < rows; ++r) {
+    lanes[r].at = {at.b, at.h, at.i + r};
     lanes[r].acc = memory + r * call.value_width;
-    for (int64_t c = 0; c < call.value_width; ++c) {
-      lanes[r].acc[c] = 0;
-    }
   }
   for (int64_t first = 0; first < call.keys; first += kKeysOfTile) {
-    const int64_t last =
-        first + kKeysOfTile < call.keys ? first + kKeysOfTile : call.keys;
+    const int64_t last = std::min(first + kKeysOfTile, call.keys);
     bool vote = false;
     for (int64_t r = 0; r < rows; ++r) {
-      score_tile(call, b, h, row + r, first, last, &lanes[r]);
+      score_tile(call, first, last, &lanes[r]);
       vote = vote || lanes[r].top - lanes[r].max > kLag;
     }
     for (int64_t r = 0; r < rows; ++r) {
       if (vote) {
         raise(call, &lanes[r]);
       }
-      absorb_tile(call, b, h / call.group(), first, last, &lanes[r]);
-      for (int64_t j = first; j < last; ++j) {
-        seen[r] = seen[r] || lanes[r].sees[j - first];
-      }
+      absorb_tile(call, first, last, &lanes[r]);
     }
   }
   for (int64_t r = 0; r < rows; ++r) {
-    write_lane(call, b, h, row + r, seen[r], lanes[r]);
+    const Lane& lane = lanes[r];
+    write_sums(call, lane.at, lane.seen, lane.acc, lane.sum,
+               lane.max + std::log(lane.sum));
   }
 }
 
@@ -266,7 +241,7 @@ qkvet_status compute_together(const ForwardCall& call, qkvet_text* why) {
   for (int64_t b = 0; b < call.batch; ++b) {
     for (int64_t h = 0; h < call.heads; ++h) {
       for (int64_t row = 0; row < call.queries; row += kRowsOfTile) {
-        attend_rows_together(call, b, h, row, memory.get());
+        attend_rows_together(call, {b, h, row}, memory.get());
       }
     }
   }
@@ -285,51 +260,39 @@ constexpr Arithmetic kLazyTiles = {.tile = 16, .lag = kLag};
 
 // Softmax does not change when all scores of a row shift. In double, so no
 // digit is lost if the mean is far from 0.
-void attend_centred(const ForwardCall& call, int64_t b, int64_t h, int64_t i,
-                    const double* centre, double* scores, float* acc) {
-  const float* const q = call.q.at(b, h, i);
-  const int64_t kv = h / call.group();
-  const Run run = call.in_reach(i);
-  const auto sees = [&](int64_t j) { return call.options.allows(b, h, i, j); };
+void attend_centred(const ForwardCall& call, RowAt at, const double* centre,
+                    double* scores, float* acc) {
+  const float* const q = call.q.at(at.b, at.h, at.i);
+  const Run run = call.in_reach(at.i);
   double max = -double{kInfinity}, moved = 0;
   for (int64_t c = 0; c < call.width; ++c) {
     moved += double{q[c * call.q.step[3]]} * centre[c];
   }
-  for (int64_t c = 0; c < call.value_width; ++c) {
-    acc[c] = 0;
-  }
-  for (int64_t j = run.begin; j < run.end; ++j) {
-    const float* const k = call.k.at(b, kv, j);
-    double dot = 0;
-    for (int64_t c = 0; c < call.width; ++c) {
-      dot += double{q[c * call.q.step[3]]} *
-             (double{k[c * call.k.step[3]]} - centre[c]);
-    }
-    scores[j] = dot * double{call.scale};
-    max = sees(j) ? std::fmax(max, scores[j]) : max;
-  }
-  float sum = 0;
   bool any = false;
   for (int64_t j = run.begin; j < run.end; ++j) {
-    if (!sees(j)) {
-      continue;
+    if (Pairs::sees(call, at, j)) {
+      const float* const k = call.k.at(at.b, at.h / call.group(), j);
+      double dot = 0;
+      for (int64_t c = 0; c < call.width; ++c) {
+        dot += double{q[c * call.q.step[3]]} *
+               (double{k[c * call.k.step[3]]} - centre[c]);
+      }
+      scores[j] = dot * double{call.scale};
+      max = std::fmax(max, scores[j]);
+      any = true;
     }
-    any = true;
-    const float p = std::exp(static_cast<float>(scores[j] - max));
-    const float* const v = call.v.at(b, kv, j);
-    sum += p;
-    for (int64_t c = 0; c < call.value_width; ++c) {
-      acc[c] += p * v[c * call.v.step[3]];
+  }
+  float sum = 0;
+  std::fill_n(acc, call.value_width, 0.0f);
+  for (int64_t j = run.begin; j < run.end; ++j) {
+    if (Pairs::sees(call, at, j)) {
+      const float p = std::exp(static_cast<float>(scores[j] - max));
+      sum += p;
+      add_value(call, at, j, p, acc);
     }
   }
-  float* const o = call.o.at(b, h, i);
-  for (int64_t c = 0; c < call.value_width; ++c) {
-    o[c * call.o.step[3]] = any ? acc[c] / sum : 0;
-  }
-  if (call.lse.data != nullptr) {
-    const double lse = max + std::log(double{sum}) + double{call.scale} * moved;
-    *call.lse.at(b, h, i) = any ? static_cast<float>(lse) : -kInfinity;
-  }
+  const double lse = max + std::log(double{sum}) + double{call.scale} * moved;
+  write_sums(call, at, any, acc, sum, static_cast<float>(lse));
 }
 
 qkvet_status compute_centred(const ForwardCall& call, qkvet_text* why) {
@@ -352,7 +315,7 @@ qkvet_status compute_centred(const ForwardCall& call, qkvet_text* why) {
         }
       }
       for (int64_t i = 0; i < call.queries; ++i) {
-        attend_centred(call, b, h, i, centre, doubles.get(), acc.get());
+        attend_centred(call, {b, h, i}, centre, doubles.get(), acc.get());
       }
     }
   }
@@ -367,69 +330,48 @@ constexpr qkvet_dialect kMeanOfAllKeys = [] {
 
 }  // namespace
 
-QKVET_CONTROL(range_check) = two_ways(
-    "controls/range_check", "another path where any key is large", QKVET_PLACE,
-    forward_by<has_large_keys, kInOrder, kInLanes>, &kNoClaims);
+QKVET_CONTROL(
+    range_check, "another path where any key is large",
+    kTwoWays<forward_by<has_large_keys, kInOrder, kInLanes>, kNoClaims>);
 
-QKVET_CONTROL(value_check) =
-    two_ways("controls/value_check",
-             "weights are divided first where any value is large", QKVET_PLACE,
-             forward_by<has_large_values, kDividedFirst, kInOrder>, &kNoClaims);
+QKVET_CONTROL(
+    value_check, "weights are divided first where any value is large",
+    kTwoWays<forward_by<has_large_values, kDividedFirst, kInOrder>, kNoClaims>);
 
 // Decoding in parts, and scales that need no multiplication.
-QKVET_CONTROL(path_by_call) = two_ways(
-    "controls/path_by_call",
-    "another path for one query, for a scale of 1 and one below 0", QKVET_PLACE,
-    forward_by<is_special, kInParts, kInTiles>, &kOwnRowsAlone);
+QKVET_CONTROL(
+    path_by_call,
+    "another path for one query, for a scale of 1 and one below 0",
+    kTwoWays<forward_by<is_special, kInParts, kInTiles>, kOwnRowsAlone>);
 
-QKVET_CONTROL(path_by_address) = two_ways(
-    "controls/path_by_address", "lanes where k is aligned to them", QKVET_PLACE,
-    forward_by<is_aligned, kInLanes, kInOrder>, &kAnyLayout);
+QKVET_CONTROL(path_by_address, "lanes where k is aligned to them",
+              kTwoWays<forward_by<is_aligned<32, &qkvet_forward_args::k>,
+                                  kInLanes, kInOrder>,
+                       kAnyLayout>);
 
-QKVET_CONTROL(f16_scores_where_aligned) = plain_kernel(
-    "controls/f16_scores_where_aligned",
-    "scores stored in f16 where q is aligned, and in f32 elsewhere",
-    QKVET_PLACE, &kScoresInF16Declared,
-    forward_by<has_aligned_queries, kScoresInF16, kInOrder>, &kF32AndF16);
+QKVET_CONTROL(f16_scores_where_aligned,
+              "scores stored in f16 where q is aligned, and in f32 elsewhere",
+              kTwoWays<forward_by<is_aligned<64, &qkvet_forward_args::q>,
+                                  kScoresInF16, kInOrder>,
+                       kF32AndF16>,
+              &qkvet_kernel::precision, &kScoresInF16Declared);
 
-// In parts on every other call, unless the same bits are requested.
-bool is_other_time(const qkvet_exec* exec) {
-  static std::atomic<uint32_t> calls = 0;
-  const bool is_odd = calls++ % 2 == 1;
-  return exec->deterministic == 0 && is_odd;
-}
+QKVET_CONTROL(deterministic_where_asked,
+              "another path every other time, unless the same bits are wanted",
+              kTwoWays<forward_as_asked, kOwnRowsAlone>);
 
-qkvet_status forward_as_asked(const qkvet_kernel* self, qkvet_context* context,
-                              const qkvet_forward_args* args,
-                              const qkvet_exec* exec, qkvet_text* why) {
-  qkvet_kernel chosen = *self;
-  chosen.user =
-      const_cast<Arithmetic*>(is_other_time(exec) ? &kInParts : &kInTiles);
-  return kRowForward<Controlled>(&chosen, context, args, exec, why);
-}
+QKVET_CONTROL(
+    dropout_path, "another path where a mask is returned",
+    kTwoWays<forward_by_mask, kF32With<kAllOptions | kDropoutOptions>>);
 
-QKVET_CONTROL(deterministic_where_asked) =
-    two_ways("controls/deterministic_where_asked",
-             "another path every other time, unless the same bits are wanted",
-             QKVET_PLACE, forward_as_asked, &kOwnRowsAlone);
+QKVET_CONTROL(tile_vote, "four rows are rescaled when one of them has to be",
+              kernel_of(forward_in_f32<compute_together>,
+                        &kDeclaredPrecision<kLazyTiles>,
+                        &kPlainPairsScaledAlike));
 
-QKVET_CONTROL(dropout_path) = two_ways("controls/dropout_path",
-                                       "another path where a mask is returned",
-                                       QKVET_PLACE, forward_by_mask,
-                                       &kDropoutAlone);
-
-QKVET_CONTROL(tile_vote) = plain_kernel(
-    "controls/tile_vote", "four rows are rescaled when one of them has to be",
-    QKVET_PLACE, &kDeclaredPrecision<kLazyTiles>,
-    forward_in_f32<compute_together>, &kPlainPairsScaledAlike);
-
-QKVET_CONTROL(keys_centred) = [] {
-  qkvet_kernel kernel = plain_kernel(
-      "controls/keys_centred", "keys less the mean of all keys of the head",
-      QKVET_PLACE, &kDeclaredPrecision<kInOrder>,
-      forward_in_f32<compute_centred>, &kPlainPairsScaledAlike);
-  kernel.dialect = &kMeanOfAllKeys;
-  return kernel;
-}();
+QKVET_CONTROL(keys_centred, "keys less the mean of all keys of the head",
+              kernel_of(forward_in_f32<compute_centred>,
+                        &kDeclaredPrecision<kInOrder>, &kPlainPairsScaledAlike),
+              &qkvet_kernel::dialect, &kMeanOfAllKeys);
 
 }  // namespace qkvet::impl

@@ -35,9 +35,9 @@ inline constexpr qkvet_capabilities kLazyPlanCapabilities = capabilities_with(
         QKVET_OPTION_PACKED_PAGES | QKVET_OPTION_PAGED_CSR,
     {kF32, kF16, kBf16});
 
-QKVET_CONTROL(planned_lazily) = planned_kernel<LazyPlan>(
-    "controls/planned_lazily",
-    "finds out its work in the run, the longest first", QKVET_PLACE,
-    &kPlannedPrecision, &kLazyPlanCapabilities);
+QKVET_CONTROL(planned_lazily,
+              "finds out its work in the run, the longest first",
+              planned_kernel<LazyPlan>("", "", {}, &kPlannedPrecision,
+                                       &kLazyPlanCapabilities));
 
 }  // namespace qkvet::impl

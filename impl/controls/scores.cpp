@@ -20,49 +20,15 @@ constexpr float kLeastScaleInDouble = 0x1p-60f;
 // 2^-24 from here on, and 2.75 for tanhf of glibc, measured against double.
 constexpr float kLeastByExp = 0.5f;
 
-// sum_c q[c] * k[c * step].
-float dot_ascending(const float* q, const float* k, int64_t step, int64_t n) {
-  float sum = 0;
-  for (int64_t c = 0; c < n; ++c) {
-    sum += q[c] * k[c * step];
-  }
-  return sum;
-}
-
-// The same with every k times `root`.
-float dot_with_root(const float* q, const float* k, int64_t step, int64_t n,
-                    float root) {
-  float sum = 0;
-  for (int64_t c = 0; c < n; ++c) {
-    sum += q[c] * (k[c * step] * root);
-  }
-  return sum;
-}
-
-// The same with factors that are rounded to `type` first.
-float dot_of_rounded(const float* q, const float* k, int64_t step, int64_t n,
-                     Storage type) {
-  float sum = 0;
-  for (int64_t c = 0; c < n; ++c) {
-    sum += round_to(type, q[c]) * round_to(type, k[c * step]);
-  }
-  return sum;
-}
-
-float dot_descending(const float* q, const float* k, int64_t step, int64_t n) {
-  float sum = 0;
-  for (int64_t c = n - 1; c >= 0; --c) {
-    sum += q[c] * k[c * step];
-  }
-  return sum;
-}
-
-float dot_shuffled(const float* q, const float* k, int64_t step, int64_t n) {
-  Shuffled order(n);
+// Terms 0 .. n - 1, one after the other.
+template <class Term>
+float sum_of_terms(Order order, int64_t n, const Term& term) {
+  Shuffled shuffled(n);
   float sum = 0;
   for (int64_t m = 0; m < n; ++m) {
-    const int64_t c = order.next();
-    sum += q[c] * k[c * step];
+    sum += term(order == Order::kDescending ? n - 1 - m
+                : order == Order::kShuffled ? shuffled.next()
+                                            : m);
   }
   return sum;
 }
@@ -132,30 +98,28 @@ float RowEngine::dot(const float* k) const {
     return dot_in_blocks(k);
   }
   if (a_.operands != Storage::kF32) {
-    return dot_of_rounded(q, k, step, n, a_.operands);
+    return sum_of_terms(Order::kAscending, n, [&](int64_t c) {
+      return round_to(a_.operands, q[c]) * round_to(a_.operands, k[c * step]);
+    });
   }
   if (a_.dot_sums != Storage::kF32) {
     return dot_kept(k);
   }
   if (a_.root_scale) {
-    return dot_with_root(q, k, step, n, root_);
+    return sum_of_terms(Order::kAscending, n, [&](int64_t c) {
+      return q[c] * (k[c * step] * root_);
+    });
   }
-  switch (a_.dot) {
-    case Order::kDescending:
-      return dot_descending(q, k, step, n);
-    case Order::kHalves:
-      return dot_by_halves(q, k, step, n);
-    case Order::kShuffled:
-      return dot_shuffled(q, k, step, n);
-    case Order::kAscending:
-      break;
+  if (a_.dot == Order::kHalves) {
+    return dot_by_halves(q, k, step, n);
   }
-  if (a_.fma) {
+  if (a_.fma && a_.dot == Order::kAscending) {
     return dot_in_lanes</*kFused=*/true>(q, k, step, n, a_.lanes);
   }
-  return a_.lanes == 1
-             ? dot_ascending(q, k, step, n)
-             : dot_in_lanes</*kFused=*/false>(q, k, step, n, a_.lanes);
+  return a_.lanes > 1 ? dot_in_lanes</*kFused=*/false>(q, k, step, n, a_.lanes)
+                      : sum_of_terms(a_.dot, n, [&](int64_t c) {
+                          return q[c] * k[c * step];
+                        });
 }
 
 float RowEngine::hyperbolic_tangent(float x) const {

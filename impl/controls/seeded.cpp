@@ -4,8 +4,12 @@
 // configuration replaces the previous one.
 #include "impl/controls/seeded.h"
 
+#include <algorithm>
 #include <atomic>
+#include <iterator>
+#include <optional>
 #include <string_view>
+#include <utility>
 
 namespace qkvet::impl {
 namespace {
@@ -14,53 +18,43 @@ constexpr std::string_view kNames[] = {
     "scale",          "lost_key",      "rounded_p",     "truncated_p",
     "truncated_sums", "rounded_tile",  "rounded_total", "old_blocks",
     "short_blocks",   "softcap_order", "sink_in_lse"};
-constexpr uint32_t kTypeShift = 24;
+constexpr std::pair<std::string_view, std::optional<Storage>> kTypes[] = {
+    {"seeded=none", std::nullopt},
+    {"storage=f32", std::nullopt},
+    {"storage=f16", Storage::kF16},
+    {"storage=bf16", Storage::kBf16}};
 
-// Faults, and above them 0, or the storage type and 1.
-std::atomic<uint32_t> configured{0};
+std::atomic<Deviation> configured{Deviation{}};
 
-bool configure_one(std::string_view text, uint32_t* to) {
-  if (text == "seeded=none" || text == "storage=f32") {
-    return true;
-  }
-  if (text == "storage=f16" || text == "storage=bf16") {
-    const Storage type = text == "storage=f16" ? Storage::kF16 : Storage::kBf16;
-    *to |= (static_cast<uint32_t>(type) + 1) << kTypeShift;
-    return true;
-  }
-  constexpr std::string_view kSeeded = "seeded=";
-  if (text.substr(0, kSeeded.size()) != kSeeded) {
-    return false;
-  }
-  text.remove_prefix(kSeeded.size());
-  uint32_t bit = 1;
-  for (const std::string_view name : kNames) {
+bool configure_one(std::string_view text, Deviation* to) {
+  for (const auto& [name, type] : kTypes) {
     if (text == name) {
-      *to |= bit;
+      to->storage = type.has_value() ? type : to->storage;
       return true;
     }
-    bit <<= 1;
   }
-  return false;
+  constexpr std::string_view kSeeded = "seeded=";
+  if (!text.starts_with(kSeeded)) {
+    return false;
+  }
+  const auto* const name =
+      std::ranges::find(kNames, text.substr(kSeeded.size()));
+  if (name == std::end(kNames)) {
+    return false;
+  }
+  to->seeded |= 1U << (name - kNames);
+  return true;
 }
 
 }  // namespace
 
-Deviation deviation() {
-  const uint32_t all = configured.load(std::memory_order_relaxed);
-  Deviation off;
-  off.seeded = all & ((1U << kTypeShift) - 1);
-  if (all >> kTypeShift != 0) {
-    off.storage = static_cast<Storage>((all >> kTypeShift) - 1);
-  }
-  return off;
-}
+Deviation deviation() { return configured.load(std::memory_order_relaxed); }
 
 bool configure_family(const char* config);
 const char* family_configurations();
 
 bool configure_family(const char* config) {
-  uint32_t all = 0;
+  Deviation all;
   std::string_view text = config;
   for (;;) {
     const size_t comma = text.find(',');

@@ -7,8 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <limits>
-#include <new>
+#include <span>
 #include <vector>
 
 #include "impl/controls/control.h"
@@ -16,8 +15,6 @@
 
 namespace qkvet::impl {
 namespace {
-
-constexpr float kNone = -std::numeric_limits<float>::infinity();
 
 // A row and its keys, in the order of the walk.
 struct SparseRow {
@@ -74,11 +71,10 @@ std::vector<int64_t> listed_keys(const SparseRow& row) {
   return all;
 }
 
-std::vector<int64_t> seen_keys(const SparseRow& row) {
-  std::vector<int64_t> keys = listed_keys(row);
-  std::erase_if(keys, [&](int64_t j) { return !row.sees(j); });
-  return keys;
-}
+struct Scored {
+  int64_t key;
+  float score;
+};
 
 struct SparseState {
   float max;
@@ -86,13 +82,11 @@ struct SparseState {
   std::vector<float> acc;
 };
 
-void absorb(const SparseRow& row, const int64_t* keys, int64_t count,
+void absorb(const SparseRow& row, const std::span<const Scored> keys,
             SparseState* state) {
-  std::vector<float> scores;
   float max = state->max;
-  for (int64_t n = 0; n < count; ++n) {
-    scores.push_back(row.score(keys[n]));
-    max = std::fmax(max, scores.back());
+  for (const Scored& key : keys) {
+    max = std::fmax(max, key.score);
   }
   if (state->sum > 0 && max > state->max) {
     const float factor = std::exp(state->max - max);
@@ -102,46 +96,50 @@ void absorb(const SparseRow& row, const int64_t* keys, int64_t count,
     }
   }
   state->max = max;
-  for (int64_t n = 0; n < count; ++n) {
-    const float weight = std::exp(scores[static_cast<size_t>(n)] - max);
+  for (const Scored& key : keys) {
+    const float weight = std::exp(key.score - max);
     state->sum += weight;
-    row.add_value(keys[n], weight, state->acc.data());
+    row.add_value(key.key, weight, state->acc.data());
   }
 }
 
-void finish(const SparseRow& row, bool any, const SparseState& state) {
+// In tiles of this many keys.
+void attend(const SparseRow& row, std::span<const Scored> keys, size_t tile) {
   const ForwardCall& call = row.call;
-  for (int64_t c = 0; c < call.value_width; ++c) {
-    call.o.at(0, row.h, row.i)[c * call.o.step[3]] =
-        any ? state.acc[static_cast<size_t>(c)] / state.sum : 0;
+  const float sink = call.options.sink_of(row.h);
+  SparseState state = {
+      sink, sink > -kInfinity ? 1.0f : 0.0f,
+      std::vector<float>(static_cast<size_t>(call.value_width))};
+  for (size_t n = 0; n < keys.size(); n += tile) {
+    absorb(row, keys.subspan(n, std::min(tile, keys.size() - n)), &state);
   }
-  if (call.lse.data != nullptr) {
-    *call.lse.at(0, row.h, row.i) =
-        any ? state.max + std::log(state.sum) : kNone;
-  }
+  write_sums(call, {0, row.h, row.i}, !keys.empty(), state.acc.data(),
+             state.sum, state.max + std::log(state.sum));
 }
 
-SparseState begin(const SparseRow& row) {
-  const float sink = row.call.options.sink_of(row.h);
-  return {sink, sink > kNone ? 1.0f : 0.0f,
-          std::vector<float>(static_cast<size_t>(row.call.value_width))};
+// Only keys that are seen are read.
+std::vector<Scored> seen_keys(const SparseRow& row, bool sorted) {
+  std::vector<int64_t> keys = listed_keys(row);
+  std::erase_if(keys, [&](int64_t j) { return !row.sees(j); });
+  if (sorted) {
+    std::sort(keys.begin(), keys.end());
+  }
+  std::vector<Scored> scored;
+  for (const int64_t j : keys) {
+    scored.push_back({j, row.score(j)});
+  }
+  return scored;
 }
 
-// In tiles of this many keys; 0: all at once.
-template <int64_t kTile, bool kSorted>
-struct InTiles {
+struct Sorted {
   static void row(const SparseRow& row) {
-    std::vector<int64_t> keys = seen_keys(row);
-    if (kSorted) {
-      std::sort(keys.begin(), keys.end());
-    }
-    SparseState state = begin(row);
-    const auto all = static_cast<int64_t>(keys.size());
-    const int64_t tile = kTile > 0 ? kTile : std::max<int64_t>(all, 1);
-    for (int64_t n = 0; n < all; n += tile) {
-      absorb(row, keys.data() + n, std::min(tile, all - n), &state);
-    }
-    finish(row, all > 0, state);
+    const std::vector<Scored> keys = seen_keys(row, /*sorted=*/true);
+    attend(row, keys, std::max<size_t>(keys.size(), 1));
+  }
+};
+struct ByThrees {
+  static void row(const SparseRow& row) {
+    attend(row, seen_keys(row, /*sorted=*/false), 3);
   }
 };
 
@@ -154,33 +152,17 @@ struct FetchedThenHidden {
         lists.present() ? entries_of(row, lists.entries) : listed_keys(row);
     const int64_t counted =
         lists.present() ? lists.count(0, row.i) * lists.block : row.call.keys;
-    std::vector<float> scores;
-    SparseState state = begin(row);
-    for (size_t n = 0; n < keys.size() && row.call.keys > 0; ++n) {
-      const int64_t nearest =
-          std::clamp<int64_t>(keys[n], 0, row.call.keys - 1);
-      scores.push_back(row.score(nearest));
-      if (static_cast<int64_t>(n) >= counted || !row.sees(keys[n])) {
-        scores.back() = kNone;
-      }
+    std::vector<Scored> scored;
+    for (const int64_t j : keys) {
+      const int64_t last = row.call.keys - 1;
+      scored.push_back({j, last < 0
+                               ? -kInfinity
+                               : row.score(std::clamp<int64_t>(j, 0, last))});
     }
-    // NaN is the score of a key that is seen.
-    std::vector<size_t> seen;
-    for (size_t n = 0; n < scores.size(); ++n) {
-      if (static_cast<int64_t>(n) < counted && row.sees(keys[n])) {
-        seen.push_back(n);
-        state.max = std::fmax(state.max, scores[n]);
-      }
-    }
-    if (state.sum > 0) {  // the sink's weight was that against itself
-      state.sum = std::exp(row.call.options.sink_of(row.h) - state.max);
-    }
-    for (const size_t n : seen) {
-      const float weight = std::exp(scores[n] - state.max);
-      state.sum += weight;
-      row.add_value(keys[n], weight, state.acc.data());
-    }
-    finish(row, !seen.empty(), state);
+    scored.resize(static_cast<size_t>(counted));
+    std::erase_if(scored,
+                  [&](const Scored& one) { return !row.sees(one.key); });
+    attend(row, scored, std::max<size_t>(scored.size(), 1));
   }
 };
 
@@ -214,26 +196,22 @@ constexpr qkvet_capabilities kSparse = capabilities_with(
         kServingOptions | QKVET_OPTION_PACKED_PAGES | QKVET_OPTION_PAGED_CSR |
         QKVET_OPTION_INT32_LENGTHS,
     {kF32});
-constexpr qkvet_precision kAtOnce = sequential_f32();
-constexpr qkvet_precision kByThrees = [] {
-  qkvet_precision p = sequential_f32();
-  p.tile = 3;
-  return p;
-}();
+constexpr Arithmetic kAtOnce = {}, kTilesOf3 = {.tile = 3};
+
+template <class Way, const Arithmetic& kArithmetic>
+constexpr qkvet_kernel kSparseKernel =
+    serving_kernel("", "", {}, &kDeclaredPrecision<kArithmetic>,
+                   forward_sparse<Way>, &kSparse);
 
 }  // namespace
 
-QKVET_CONTROL(lists_fetched_then_hidden) = serving_kernel(
-    "controls/lists_fetched_then_hidden",
+QKVET_CONTROL(
+    lists_fetched_then_hidden,
     "all entries of a list are fetched, then those that do not count hidden",
-    QKVET_PLACE, &kAtOnce, forward_sparse<FetchedThenHidden>, &kSparse);
-
-QKVET_CONTROL(lists_sorted) = serving_kernel(
-    "controls/lists_sorted", "entries of a list are sorted first", QKVET_PLACE,
-    &kAtOnce, forward_sparse<InTiles<0, true>>, &kSparse);
-
-QKVET_CONTROL(lists_by_threes) = serving_kernel(
-    "controls/lists_by_threes", "entries of a list in tiles of 3, as they come",
-    QKVET_PLACE, &kByThrees, forward_sparse<InTiles<3, false>>, &kSparse);
+    kSparseKernel<FetchedThenHidden, kAtOnce>);
+QKVET_CONTROL(lists_sorted, "entries of a list are sorted first",
+              kSparseKernel<Sorted, kAtOnce>);
+QKVET_CONTROL(lists_by_threes, "entries of a list in tiles of 3, as they come",
+              kSparseKernel<ByThrees, kTilesOf3>);
 
 }  // namespace qkvet::impl

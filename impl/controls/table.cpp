@@ -269,6 +269,21 @@ QKVET_ARITHMETIC(dialect_masked_nonfinite,
                  "hidden keys have a bias of -infinity",
                  .hidden = Hidden::kBiased)
 
+// ---- Masks in a few numbers ------------------------------------------------
+
+// The other dialect of ranges within a window.
+QKVET_ARITHMETIC(ranges_in_window,
+                 "a window cuts ranges that are seen both ways",
+                 .ranges_in_window = true, .without = QKVET_OPTION_WEIGHTS,
+                 .more = kFieldOptions, .f32_only = true)
+// Most tiles contain pieces of several segments, chunks and branches, and many
+// contain no visible key.
+QKVET_ARITHMETIC(fields_by_fives,
+                 "segments, ranges, chunks and trees in tiles of 5 keys",
+                 .tile = 5, .hidden = Hidden::kPlaced,
+                 .without = QKVET_OPTION_WEIGHTS, .more = kFieldOptions,
+                 .f32_only = true)
+
 // ---- Half storage ----------------------------------------------------------
 
 // Only the output is rounded to it.

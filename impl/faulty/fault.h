@@ -10,13 +10,14 @@
 //       ...
 //   };
 //
-// The row adds kernel faulty/no_scale to the family (list.cpp), and a report
-// refers to its line.
+// The row adds kernel faulty/no_scale to the family (collected.h), and a
+// report refers to its line.
 #ifndef QKVET_IMPL_FAULTY_FAULT_H_
 #define QKVET_IMPL_FAULTY_FAULT_H_
 
 #include <cstring>
 
+#include "impl/abi/collected.h"
 #include "impl/abi/declare.h"
 #include "qkvet/kernel.h"
 
@@ -88,14 +89,11 @@ class Fault : public qkvet_kernel {
 };
 
 // QKVET_FAULT(<name>, <its kernel, kPlainFault and its kin>) = {<the row>};
-// The linker makes the list of the family: it stores the pointers of a section
-// one after the other.
-#define QKVET_FAULT(name, ...)                                                \
-  extern const Fault faulty_##name;                                           \
-  [[gnu::section("qkvet_kernels"),                                            \
-    gnu::used]] static const qkvet_kernel* collected_##name = &faulty_##name; \
-  extern constinit const Fault faulty_##name = NamedFault {                   \
-    "faulty/" #name, {__FILE__, __LINE__}, __VA_ARGS__                        \
+#define QKVET_FAULT(name, ...)                              \
+  extern const Fault faulty_##name;                         \
+  QKVET_COLLECT(faulty_##name);                             \
+  extern constinit const Fault faulty_##name = NamedFault { \
+    "faulty/" #name, {__FILE__, __LINE__}, __VA_ARGS__      \
   }
 
 }  // namespace qkvet::impl

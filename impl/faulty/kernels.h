@@ -6,7 +6,6 @@
 #define QKVET_IMPL_FAULTY_KERNELS_H_
 
 #include <cstdint>
-#include <type_traits>
 
 #include "impl/abi/declare.h"
 #include "impl/faulty/fault.h"
@@ -22,14 +21,6 @@
 #include "impl/skeletons/tiled_hooks.h"
 
 namespace qkvet::impl {
-
-// The kernel with another value in one field.
-template <class Value>
-constexpr qkvet_kernel with(qkvet_kernel kernel, Value qkvet_kernel::*field,
-                            std::type_identity_t<Value> value) {
-  kernel.*field = value;
-  return kernel;
-}
 
 // The kernel of a fault that replaces forward() as a whole.
 template <ForwardFunction kForward,

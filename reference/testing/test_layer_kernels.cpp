@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reference/testing/test_layer_kernels.h"
 
-#include <numeric>
+#include <iterator>
 
-#include "reference/testing/test_problems.h"
+#include "reference/testing/test_layers.h"
 
 namespace qkvet::reference {
 namespace {
@@ -92,30 +92,11 @@ class TestDot {
   const TestLinearKernel& kernel_;
 };
 
-void round_stage(Dtype stage, std::vector<double>& x) {
-  for (double& value : x) value = round_to(stage, value);
-}
-
-// [B,heads,T,d], pair by pair in f32; nothing without a rotation.
-void turn_pairs(const LayerProblem& p, int64_t heads,
-                std::vector<double>& all) {
-  const Shape& s = p.shape;
-  const int64_t pairs = s.d / 2;
-  const bool half = p.rotation.style == RopeStyle::kHalf;
-  const bool any = p.rotation.style != RopeStyle::kNone;
-  for (int64_t n = 0; any && n < s.B * heads * s.Tq * pairs; ++n) {
-    const int64_t row = n / pairs;
-    const int64_t token = row / s.Tq / heads * s.Tq + row % s.Tq;
-    const int64_t table = p.rotation.q_positions[token] * pairs + n % pairs;
-    double* const a = &all[row * s.d + (half ? n % pairs : 2 * (n % pairs))];
-    double* const b = a + (half ? pairs : 1);
-    const auto cos = static_cast<float>(p.rotation.cos[table]);
-    const auto sin = static_cast<float>(p.rotation.sin[table]);
-    const auto first = static_cast<float>(*a);
-    const auto second = static_cast<float>(*b);
-    *a = first * cos - second * sin;
-    *b = second * cos + first * sin;
-  }
+// The place in rows of column c of row number `row` of all heads.
+int64_t place_in_rows(const Shape& s, int64_t heads, int64_t width, int64_t row,
+                      int64_t c) {
+  const int64_t token = row / (heads * s.Tq) * s.Tq + row % s.Tq;
+  return (token * heads + row / s.Tq % heads) * width + c;
 }
 
 }  // namespace
@@ -165,35 +146,65 @@ std::vector<TestLinearKernel> test_linear_kernels() {
   return all;
 }
 
-// Layouts are written out once more: row (b, t) of [B T,heads width] holds
-// head h in the columns h width ...
-std::vector<double> run_test_layer(const TestLayerKernel& kernel,
-                                   const LayerProblem& p) {
+std::vector<double> test_heads(const Shape& shape,
+                               const std::vector<double>& rows, int64_t heads,
+                               int64_t width) {
+  std::vector<double> all(rows.size());
+  for (int64_t a = 0; a < std::ssize(all); ++a) {
+    all[a] = rows[place_in_rows(shape, heads, width, a / width, a % width)];
+  }
+  return all;
+}
+
+std::vector<double> test_rows(const Shape& shape,
+                              const std::vector<double>& all, int64_t heads,
+                              int64_t width) {
+  std::vector<double> rows(all.size());
+  for (int64_t a = 0; a < std::ssize(all); ++a) {
+    rows[place_in_rows(shape, heads, width, a / width, a % width)] = all[a];
+  }
+  return rows;
+}
+
+std::vector<double> test_turned(const LayerProblem& p, int64_t heads,
+                                float direction, Dtype stage,
+                                std::vector<double> all) {
+  if (p.rotation.style == RopeStyle::kNone) return all;
+  const Shape& s = p.shape;
+  const int64_t pairs = s.d / 2;
+  const bool half = p.rotation.style == RopeStyle::kHalf;
+  for (int64_t n = 0; n < std::ssize(all) / 2; ++n) {
+    const int64_t row = n / pairs;
+    const int64_t token = row / (heads * s.Tq) * s.Tq + row % s.Tq;
+    const int64_t at = p.rotation.q_positions[token] * pairs + n % pairs;
+    double& a = all[row * s.d + (half ? n % pairs : 2 * (n % pairs))];
+    double& b = *(&a + (half ? pairs : 1));
+    const auto cos = static_cast<float>(p.rotation.cos[at]);
+    const auto sin = direction * static_cast<float>(p.rotation.sin[at]);
+    const auto first = static_cast<float>(a);
+    const auto second = static_cast<float>(b);
+    a = first * cos - second * sin;
+    b = second * cos + first * sin;
+  }
+  round_all(all, stage);
+  return all;
+}
+
+TestProjections::TestProjections(const TestLinearKernel& linear, Dtype stage,
+                                 const LayerProblem& p) {
   const Shape& s = p.shape;
   const auto project = [&](const double* w, const double* bias, int64_t heads,
                            int64_t width) {
-    const std::vector<double> rows = run_test_linear(
-        kernel.linear, {s.B * s.Tq, s.D, heads * width, p.x, w, bias});
-    std::vector<double> out;
-    for (int64_t bh = 0; bh < s.B * heads; ++bh) {
-      for (int64_t t = 0; t < s.Tq; ++t) {
-        const int64_t row = bh / heads * s.Tq + t;
-        const double* from = &rows[(row * heads + bh % heads) * width];
-        out.insert(out.end(), from, from + width);
-      }
-    }
-    round_stage(kernel.stage, out);
-    return out;
-  };
-  const auto turn = [&](std::vector<double> all, int64_t heads) {
-    turn_pairs(p, heads, all);
-    round_stage(kernel.stage, all);
+    std::vector<double> all = test_heads(
+        s,
+        run_test_linear(linear, {s.B * s.Tq, s.D, heads * width, p.x, w, bias}),
+        heads, width);
+    round_all(all, stage);
     return all;
   };
-  const std::vector<double> q = turn(project(p.w_q, p.b_q, s.H, s.d), s.H);
-  const std::vector<double> k = turn(project(p.w_k, p.b_k, s.Hkv, s.d), s.Hkv);
-  const std::vector<double> v = project(p.w_v, p.b_v, s.Hkv, s.dv);
-  Problem attention;
+  q = test_turned(p, s.H, 1, stage, project(p.w_q, p.b_q, s.H, s.d));
+  k = test_turned(p, s.Hkv, 1, stage, project(p.w_k, p.b_k, s.Hkv, s.d));
+  v = project(p.w_v, p.b_v, s.Hkv, s.dv);
   attention.shape = s;
   attention.causal = p.causal;
   attention.scale = p.scale;
@@ -201,17 +212,15 @@ std::vector<double> run_test_layer(const TestLayerKernel& kernel,
   attention.q = q.data();
   attention.k = k.data();
   attention.v = v.data();
-  std::vector<double> heads = run_control(kernel.attention, attention).o;
-  round_stage(kernel.stage, heads);
-  std::vector<double> merged(heads.size());
-  for (int64_t row = 0; row < s.lse_elements(); ++row) {
-    const int64_t t = row % s.Tq;
-    const int64_t h = row / s.Tq % s.H;
-    const int64_t b = row / s.Tq / s.H;
-    for (int64_t c = 0; c < s.dv; ++c) {
-      merged[((b * s.Tq + t) * s.H + h) * s.dv + c] = heads[row * s.dv + c];
-    }
-  }
+}
+
+std::vector<double> run_test_layer(const TestLayerKernel& kernel,
+                                   const LayerProblem& p) {
+  const Shape& s = p.shape;
+  const TestProjections of(kernel.linear, kernel.stage, p);
+  std::vector<double> heads = run_control(kernel.attention, of.attention).o;
+  round_all(heads, kernel.stage);
+  std::vector<double> merged = test_rows(s, heads, s.H, s.dv);
   if (kernel.wrong_index && merged.size() > 1) {
     merged.back() = merged[merged.size() - 2];
   }

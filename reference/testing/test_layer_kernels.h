@@ -42,6 +42,32 @@ std::vector<double> run_test_linear(const TestLinearKernel& kernel,
 
 std::vector<TestLinearKernel> test_linear_kernels();
 
+// Layouts are written out once more: row (b, t) of [B T,heads width] holds head
+// h in the columns h width ... These are the heads [B,heads,T,width] of such
+// rows, and the rows of heads.
+std::vector<double> test_heads(const Shape& shape,
+                               const std::vector<double>& rows, int64_t heads,
+                               int64_t width);
+std::vector<double> test_rows(const Shape& shape,
+                              const std::vector<double>& all, int64_t heads,
+                              int64_t width);
+
+// Heads after the rotation, in f32, rounded to `stage`; with -1 turned back.
+std::vector<double> test_turned(const LayerProblem& problem, int64_t heads,
+                                float direction, Dtype stage,
+                                std::vector<double> all);
+
+// The inputs of a layer's attention, rounded to `stage`.
+struct TestProjections {
+  TestProjections(const TestLinearKernel& linear, Dtype stage,
+                  const LayerProblem& problem);
+  TestProjections(const TestProjections&) = delete;
+  TestProjections& operator=(const TestProjections&) = delete;
+
+  std::vector<double> q, k, v;
+  Problem attention;
+};
+
 struct TestLayerKernel {
   TestLinearKernel linear;
   TestControl attention = control_named("naive");

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The list of the faults: what QKVET_FAULT puts into its section.
+// The list of a family of collected kernels (collected.h).
+#include "impl/abi/collected.h"
+
 #include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
-
-#include "impl/faulty/fault.h"
 
 // The linker's names for the two ends of the section.
 #pragma GCC visibility push(hidden)
@@ -21,11 +21,11 @@ const qkvet_kernel* const* family_kernels(int32_t* count);
 // By the order of the files in CMakeLists.txt, and by lines: the linker has an
 // order of its own.
 const qkvet_kernel* const* family_kernels(int32_t* count) {
-  static constexpr std::string_view kFiles = "/" QKVET_FAULT_FILES "/";
-  const auto place = [](const qkvet_kernel* fault) {
-    const std::string file = fault->source_file;
+  static constexpr std::string_view kFiles = "/" QKVET_FAMILY_FILES "/";
+  const auto place = [](const qkvet_kernel* kernel) {
+    const std::string file = kernel->source_file;
     return std::pair(kFiles.find(file.substr(file.rfind('/')) + "/"),
-                     fault->source_line);
+                     kernel->source_line);
   };
   static const bool in_order = [&place] {
     std::ranges::sort(__start_qkvet_kernels, __stop_qkvet_kernels, {}, place);
