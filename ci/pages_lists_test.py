@@ -71,6 +71,36 @@ def test_a_page_lists_all_that_there_is(page):
     assert any(one in name for name in known() - listed(text_of(page).replace(one, "")))
 
 
+MOST_LINES = 400
+TO_READ = re.compile(r"\[([\w/.]+)\]\(\1\) (\d+)")
+
+
+def unread_kernels(text):
+    """Kernels without a row in the table of files to read."""
+    table = text.split("## Files to read")[1].split("\n## ")[0]
+    listed = set(re.findall(r"\w+/\w+(?= *[|,])", table))
+    return {name for name in names("kernels")
+            if name.split("/")[0] in ("scalar", "eigen", "avx2", "kv_cache", "serving",
+                                      "simt")} - listed
+
+
+def test_each_kernel_is_read_in_short_files():
+    page = "impl/kernels.md"
+    with_lines = TO_READ.sub(
+        lambda cell: f"[{cell[1]}]({cell[1]}) "
+                     f"{len(text_of('impl/' + cell[1]).splitlines())}", text_of(page))
+    if REWRITE:
+        (ROOT / page).write_text(with_lines)
+    else:
+        assert text_of(page) == with_lines, "QKVET_REWRITE_EXAMPLES=1 writes the lines"
+    found = TO_READ.findall(with_lines)
+    assert len(found) > 20
+    assert all(int(lines) < MOST_LINES for _, lines in found)
+    assert not unread_kernels(with_lines)
+    # The control.
+    assert unread_kernels(with_lines.replace("| serving/paged |", "|")) == {"serving/paged"}
+
+
 def test_the_page_of_options_is_what_the_program_writes():
     said = ran([PROGRAM, "man", "--markdown"], code=0)
     assert "## qkvet golden verify\n" in said and "| `--shard` K/N | " in said

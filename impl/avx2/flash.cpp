@@ -194,13 +194,10 @@ bool needs_tile(const void* with_call, const FlashRow* rows, int64_t count,
 void compute_block(const ForwardCall& call, const FlashHead& head,
                    const FlashRow* rows, int64_t count,
                    const FlashWorkspace& space) {
-  if (call.options.any()) {
-    const bool few = call.options.fields.present();
-    flash_block_with_options(head, {&call, prepare, few ? needs_tile : nullptr},
-                             rows, count, space);
-  } else {
-    flash_block(head, rows, count, space);
-  }
+  const bool few = call.options.fields.present();
+  const FlashOptions options = {&call, prepare, few ? needs_tile : nullptr};
+  flash_block(head, call.options.any() ? &options : nullptr, rows, count,
+              space);
 }
 
 // All query rows that share key/value head `kv` of member b. Rows of one

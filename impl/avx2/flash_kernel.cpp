@@ -57,26 +57,36 @@ int64_t keys_in_tile(const FlashRow& row, int64_t first) {
   return max_of(0, min_of(kTileKeys, row.keys - first));
 }
 
-// Scores to weights; factor[r] rescales the sums so far.
+// Scores to weights: keys[r] of row r, 0 if it sees none of the tile. factor[r]
+// rescales the sums so far; in a fresh tile there are none.
 template <int R>
-void softmax_tile(const MicroTile& t, int64_t first, float* factor) {
+void softmax_tile(const MicroTile& t, const int64_t* keys, bool fresh,
+                  float* factor) {
   alignas(32) float step[kLanes] = {};  // old maximum - new maximum
   for (int r = 0; r < R; ++r) {
-    const int64_t keys = keys_in_tile(t.rows[r], first);
-    if (keys > 0) {
-      const float tile_max = row_maximum(t.scores + r * kTileKeys, keys);
+    if (keys[r] > 0) {
+      const float tile_max = row_maximum(t.scores + r * kTileKeys, keys[r]);
       const float old = t.max[r];
-      t.max[r] = first == 0 || tile_max > old ? tile_max : old;
-      step[r] = first == 0 ? 0 : old - t.max[r];
+      t.max[r] = fresh || tile_max > old ? tile_max : old;
+      step[r] = fresh ? 0 : old - t.max[r];
     }
   }
   _mm256_store_ps(factor, exp_nonpositive(_mm256_load_ps(step)));
   for (int r = 0; r < R; ++r) {
-    const int64_t keys = keys_in_tile(t.rows[r], first);
-    if (keys > 0) {
-      const float sum = row_weights(t.scores + r * kTileKeys, keys, t.max[r]);
-      t.sum[r] = first == 0 ? sum : t.sum[r] * factor[r] + sum;
+    if (keys[r] > 0) {
+      const float sum =
+          row_weights(t.scores + r * kTileKeys, keys[r], t.max[r]);
+      t.sum[r] = fresh ? sum : t.sum[r] * factor[r] + sum;
     }
+  }
+}
+
+template <int R>
+void score_tile(const FlashHead& head, const FlashWorkspace& space,
+                const MicroTile& t, int64_t first, int64_t keys) {
+  for (int64_t j = 0; j < keys; j += kPanel) {
+    score_panel<R>(t.q, space.k + (first + j) * head.width, head.width,
+                   head.scale, t.scores + j);
   }
 }
 
@@ -102,39 +112,20 @@ void multiply_values(const FlashHead& head, const FlashWorkspace& space,
 template <int R>
 void add_tile(const FlashHead& head, const FlashWorkspace& space,
               const MicroTile& t, int64_t first) {
-  const int64_t keys = keys_in_tile(t.rows[R - 1], first);
-  if (keys == 0) {
+  int64_t keys[R];
+  for (int r = 0; r < R; ++r) {
+    keys[r] = keys_in_tile(t.rows[r], first);
+  }
+  if (keys[R - 1] == 0) {
     return;
   }
-  for (int64_t j = 0; j < keys; j += kPanel) {
-    score_panel<R>(t.q, space.k + (first + j) * head.width, head.width,
-                   head.scale, t.scores + j);
-  }
+  score_tile<R>(head, space, t, first, keys[R - 1]);
   alignas(32) float factor[kLanes];
-  softmax_tile<R>(t, first, factor);
+  softmax_tile<R>(t, keys, first == 0, factor);
   if (first == 0) {
     multiply_values<R, true>(head, space, t, first, factor);
   } else {
     multiply_values<R, false>(head, space, t, first, factor);
-  }
-}
-
-void add_tile_of(int64_t rows, const FlashHead& head,
-                 const FlashWorkspace& space, const MicroTile& t,
-                 int64_t first) {
-  switch (rows) {
-    case 1:
-      return add_tile<1>(head, space, t, first);
-    case 2:
-      return add_tile<2>(head, space, t, first);
-    case 3:
-      return add_tile<3>(head, space, t, first);
-    case 4:
-      return add_tile<4>(head, space, t, first);
-    case 5:
-      return add_tile<5>(head, space, t, first);
-    default:
-      return add_tile<6>(head, space, t, first);
   }
 }
 
@@ -192,31 +183,7 @@ void write_row(const FlashHead& head, const FlashRow& row, const float* acc,
               head.o_col);
 }
 
-// ---- The same with options --------------------------------------------------
-
-// Scores to weights in a tile of `keys` keys; hidden ones of row r are
-// -infinity, and `runs[r]` is the number of runs that it sees. factor[r] is as
-// above, and 1 for rows that see nothing.
-template <int R>
-void softmax_prepared(const MicroTile& t, int64_t keys, const int64_t* runs,
-                      float* factor) {
-  alignas(32) float step[kLanes] = {};
-  for (int r = 0; r < R; ++r) {
-    if (runs[r] > 0) {
-      const float tile_max = row_maximum(t.scores + r * kTileKeys, keys);
-      const float old = t.max[r];
-      t.max[r] = tile_max > old ? tile_max : old;
-      step[r] = old - t.max[r];
-    }
-  }
-  _mm256_store_ps(factor, exp_nonpositive(_mm256_load_ps(step)));
-  for (int r = 0; r < R; ++r) {
-    if (runs[r] > 0) {
-      t.sum[r] = t.sum[r] * factor[r] +
-                 row_weights(t.scores + r * kTileKeys, keys, t.max[r]);
-    }
-  }
-}
+// ---- The same with options, where hidden keys have a score of -infinity -----
 
 // P V of row r over its runs.
 void multiply_runs(const float* v, const MicroTile& t, int64_t r,
@@ -240,22 +207,20 @@ void add_prepared_tile(const FlashHead& head, const FlashOptions& options,
       !options.needs(options.call, t.rows, R, first, keys)) {
     return;
   }
-  for (int64_t j = 0; j < keys; j += kPanel) {
-    score_panel<R>(t.q, space.k + (first + j) * head.width, head.width,
-                   head.scale, t.scores + j);
-  }
+  score_tile<R>(head, space, t, first, keys);
   FlashRun runs[R][kMostRuns];
-  int64_t count[R];
+  int64_t count[R], scores[R];
   bool together = true;
   for (int r = 0; r < R; ++r) {
     count[r] = options.prepare(options.call, t.rows[r], first, keys,
                                t.scores + r * kTileKeys, runs[r]);
+    scores[r] = count[r] > 0 ? keys : 0;
     t.seen[r] = t.seen[r] || count[r] > 0;
     together = together && count[r] == 1 && runs[r][0].begin == 0 &&
                runs[r][0].end == keys;
   }
   alignas(32) float factor[kLanes];
-  softmax_prepared<R>(t, keys, count, factor);
+  softmax_tile<R>(t, scores, false, factor);
   for (int64_t c = 0; c < t.acc_step; c += kPanel) {
     const float* const v = space.v + c * head.keys + first * kPanel;
     if (together) {
@@ -268,23 +233,23 @@ void add_prepared_tile(const FlashHead& head, const FlashOptions& options,
   }
 }
 
-void add_prepared_tile_of(int64_t rows, const FlashHead& head,
-                          const FlashOptions& options,
-                          const FlashWorkspace& space, const MicroTile& t,
-                          int64_t first) {
+// add.operator()<R>() for R = rows, which is a number of the compiler in
+// register tiles.
+template <class Add>
+void with_rows(int64_t rows, const Add& add) {
   switch (rows) {
     case 1:
-      return add_prepared_tile<1>(head, options, space, t, first);
+      return add.template operator()<1>();
     case 2:
-      return add_prepared_tile<2>(head, options, space, t, first);
+      return add.template operator()<2>();
     case 3:
-      return add_prepared_tile<3>(head, options, space, t, first);
+      return add.template operator()<3>();
     case 4:
-      return add_prepared_tile<4>(head, options, space, t, first);
+      return add.template operator()<4>();
     case 5:
-      return add_prepared_tile<5>(head, options, space, t, first);
+      return add.template operator()<5>();
     default:
-      return add_prepared_tile<6>(head, options, space, t, first);
+      return add.template operator()<6>();
   }
 }
 
@@ -300,34 +265,9 @@ void flash_pack(const FlashHead& head, const FlashWorkspace& space) {
   pack_f32_values(head, space.v);
 }
 
-void flash_block(const FlashHead& head, const FlashRow* rows, int64_t count,
+void flash_block(const FlashHead& head, const FlashOptions* options,
+                 const FlashRow* rows, int64_t count,
                  const FlashWorkspace& space) {
-  float max[kBlockRows] = {}, sum[kBlockRows] = {};
-  const int64_t columns = panels_of(head.value_width) * kPanel;
-  for (int64_t r = 0; r < count; r += kMicroRows) {
-    pack_queries(head, rows + r, min_of(kMicroRows, count - r), space.stage,
-                 space.q + r * head.width);
-  }
-  const int64_t keys = rows[count - 1].keys;
-  for (int64_t first = 0; first < keys; first += kTileKeys) {
-    for (int64_t r = 0; r < count; r += kMicroRows) {
-      const MicroTile tile = {rows + r,     space.q + r * head.width,
-                              space.scores, space.acc + r * columns,
-                              columns,      max + r,
-                              sum + r,      nullptr};
-      add_tile_of(min_of(kMicroRows, count - r), head, space, tile, first);
-    }
-  }
-  for (int64_t r = 0; r < count; ++r) {
-    const bool empty = rows[r].keys == 0;
-    write_row(head, rows[r], space.acc + r * columns, empty ? 0 : max[r],
-              empty ? 0 : sum[r], space.stage);
-  }
-}
-
-void flash_block_with_options(const FlashHead& head,
-                              const FlashOptions& options, const FlashRow* rows,
-                              int64_t count, const FlashWorkspace& space) {
   float max[kBlockRows], sum[kBlockRows];
   bool seen[kBlockRows] = {};
   const int64_t columns = panels_of(head.value_width) * kPanel;
@@ -335,7 +275,7 @@ void flash_block_with_options(const FlashHead& head,
     max[r] = rows[r].sink;
     sum[r] = rows[r].sink > -INFINITY ? 1 : 0;
   }
-  for (int64_t c = 0; c < count * columns; ++c) {
+  for (int64_t c = 0; options != nullptr && c < count * columns; ++c) {
     space.acc[c] = 0;
   }
   for (int64_t r = 0; r < count; r += kMicroRows) {
@@ -351,13 +291,18 @@ void flash_block_with_options(const FlashHead& head,
                               space.scores, space.acc + r * columns,
                               columns,      max + r,
                               sum + r,      seen + r};
-      add_prepared_tile_of(min_of(kMicroRows, count - r), head, options, space,
-                           tile, first);
+      with_rows(min_of(kMicroRows, count - r), [&]<int R>() {
+        if (options == nullptr) {
+          add_tile<R>(head, space, tile, first);
+        } else {
+          add_prepared_tile<R>(head, *options, space, tile, first);
+        }
+      });
     }
   }
   for (int64_t r = 0; r < count; ++r) {
     FlashRow row = rows[r];
-    row.keys = seen[r] ? row.keys : 0;
+    row.keys = options == nullptr || seen[r] ? row.keys : 0;
     write_row(head, row, space.acc + r * columns, max[r], sum[r], space.stage);
   }
 }

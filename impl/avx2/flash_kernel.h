@@ -44,8 +44,8 @@ struct FlashRow {
   void* o;        // [dv]
   float* lse;     // NULL if not asked for
   int64_t keys;   // that it sees; 0: o = 0, lse = -inf
-  // Read with options only. The row sees keys in [begin, keys), except those
-  // that the mask hides.
+  // With options the row sees keys in [begin, keys), except those that the mask
+  // hides; without, `begin` is 0 and there is no sink.
   int64_t begin;
   int64_t b, h, i;
   float sink;  // -infinity: none
@@ -91,15 +91,12 @@ void widen_f16c(const uint16_t* from, int64_t n, float* to);
 // Packs k and v of a head. Must precede the head's rows.
 void flash_pack(const FlashHead& head, const FlashWorkspace& space);
 
-// Computes up to kBlockRows rows; their `keys` must not decrease.
-void flash_block(const FlashHead& head, const FlashRow* rows, int64_t count,
+// Computes up to kBlockRows rows; from one row to the next, neither end of the
+// keys in reach may move back. Without options (NULL) a row sees its first
+// `keys` keys.
+void flash_block(const FlashHead& head, const FlashOptions* options,
+                 const FlashRow* rows, int64_t count,
                  const FlashWorkspace& space);
-
-// The same with options. From one row to the next, neither end of the keys in
-// reach may move back.
-void flash_block_with_options(const FlashHead& head,
-                              const FlashOptions& options, const FlashRow* rows,
-                              int64_t count, const FlashWorkspace& space);
 
 }  // namespace qkvet::impl
 

@@ -266,8 +266,8 @@ constexpr uint64_t kCoded =
 
 // The header allows this: reset of a missing sequence, which changes nothing,
 // and a cache with a window that does not evict.
-const Cache* cache_of(const qkvet_cache* cache) {
-  return reinterpret_cast<const Cache*>(cache);
+const CacheBook* cache_of(const qkvet_cache* cache) {
+  return reinterpret_cast<const CacheBook*>(cache);
 }
 
 qkvet_status reset_if_there(const qkvet_kernel* self, qkvet_cache* cache,
@@ -286,7 +286,9 @@ qkvet_status evict_without_window(const qkvet_kernel* self, qkvet_cache* cache,
 }
 
 constexpr qkvet_cache_table kLenientTable = [] {
-  qkvet_cache_table table = kCacheTable<ContiguousCache>;
+  // Every option of cache_skeleton.h, under which the faults of caches are.
+  qkvet_cache_table table =
+      kCacheTable<ContiguousCache, kCacheOptions | kCacheScores>;
   table.reset = reset_if_there;
   table.evict = evict_without_window;
   return table;

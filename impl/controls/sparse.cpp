@@ -167,29 +167,19 @@ struct FetchedThenHidden {
 };
 
 template <class Way>
-qkvet_status forward_sparse(const qkvet_kernel* self, qkvet_context*,
-                            const qkvet_forward_args* args,
-                            const qkvet_exec* exec, qkvet_text* why) {
-  ServingCall s;
-  qkvet_status status = check_exec(exec, why);
-  status = status == QKVET_OK ? read_serving(self, args, &s, why) : status;
-  status = status == QKVET_OK ? check_serving(&s, why) : status;
-  if (status != QKVET_OK) {
-    return status;
-  }
-  for (int64_t b = 0; b < s.members(); ++b) {
-    ServingHooks::append(s, b);
-  }
-  for (int64_t b = 0; b < s.members(); ++b) {
-    const ForwardCall member = served_member(s, b);
-    for (int64_t h = 0; h < member.heads; ++h) {
-      for (int64_t i = 0; i < member.queries; ++i) {
-        Way::row({s, member, b, h, i});
-      }
+qkvet_status compute_sparse(const ServingCall& s, int64_t b, qkvet_text*) {
+  const ForwardCall member = served_member(s, b);
+  for (int64_t h = 0; h < member.heads; ++h) {
+    for (int64_t i = 0; i < member.queries; ++i) {
+      Way::row({s, member, b, h, i});
     }
   }
   return QKVET_OK;
 }
+
+template <class Way>
+constexpr ForwardFunction forward_sparse =
+    serve_members<ServingHooks::append, compute_sparse<Way>>;
 
 constexpr qkvet_capabilities kSparse = capabilities_with(
     (kAllOptions & ~(QKVET_OPTION_PACKED | QKVET_OPTION_ROPE)) | kListOptions |

@@ -25,13 +25,6 @@ using Output = Eigen::Map<Matrix, Eigen::Unaligned, AnyStride>;
 // few enough that a causal block computes little past its diagonal.
 constexpr int64_t kRowBlock = 64;
 
-struct Block {
-  int64_t first;   // row
-  int64_t rows;    // count
-  int64_t common;  // keys that every row of the block sees
-  int64_t keys;    // keys that its last row sees
-};
-
 struct Head {
   Input q;     // [Tq, d]
   Input k;     // [Tk, d]
@@ -42,16 +35,13 @@ struct Head {
 
 using RowVector = Eigen::Matrix<float, 1, Eigen::Dynamic>;
 
-// Memory for a row of a call with options.
-struct Gathered {
-  RowVector row;              // [Tk], of which as many as it sees
-  RowVector acc;              // [dv]
-  std::vector<int64_t> keys;  // [Tk]
-};
-
-struct RowIndex {
-  int64_t b, h, i;
-  int64_t in_block;
+// Memory of a call.
+struct Room {
+  Matrix scores;              // [kRowBlock, Tk]
+  Matrix acc;                 // [kRowBlock, dv], without options
+  RowVector row;              // [Tk], of which as many as it sees; with options
+  RowVector row_acc;          // [dv], the same
+  std::vector<int64_t> keys;  // [Tk], the same
 };
 
 // Neighbours in keys[m, n) from m on.
@@ -77,136 +67,116 @@ Head head_of(const ForwardCall& call, int64_t b, int64_t h) {
           call.lse.data != nullptr ? call.lse.at(b, h, 0) : nullptr};
 }
 
-// Row r of the block in a call without options: scores to weights, not yet
-// normalised. Returns the sum.
-float weigh_row(const ForwardCall& call, const Head& head, const Block& block,
-                int64_t r, Matrix* scores) {
-  const int64_t i = block.first + r;
-  const int64_t keys = call.visible(i);
-  float lse = -std::numeric_limits<float>::infinity();
+struct Softmax {
   float sum = 1;  // for a row without keys: o is 0 / 1
-  if (keys > 0) {
-    auto row = scores->row(r).head(keys).array();
-    const float max = row.maxCoeff<Eigen::PropagateNumbers>();
-    row = (row - max).exp();
-    sum = row.sum();
-    lse = max + std::log(sum);
-  }
+  float lse = -std::numeric_limits<float>::infinity();
+};
+
+// Scores of at least one key become weights that are not normalised yet. A sink
+// of -infinity adds 0 to their sum.
+template <class Scores>
+Softmax softmax(Scores row, float sink) {
+  const float max =
+      std::fmax(row.template maxCoeff<Eigen::PropagateNumbers>(), sink);
+  row = (row - max).exp();
+  const float sum = std::exp(sink - max) + row.sum();
+  return {sum, max + std::log(sum)};
+}
+
+void write_lse(const ForwardCall& call, const Head& head, int64_t i,
+               float lse) {
   if (head.lse != nullptr) {
     head.lse[i * call.lse.step[2]] = lse;
   }
-  return sum;
 }
 
-// One row in a call with options: its scores are gathered into `row`, and
-// the weighted values added run by run, so that hidden keys are never
-// multiplied.
-void compute_gathered_row(const ForwardCall& call, Head* head, RowIndex at,
-                          const Matrix& scores, Gathered* to) {
-  const int64_t n = call.list_keys(at.b, at.h, at.i, to->keys.data());
-  const float sink = call.options.sink_of(at.h);
-  float lse = -std::numeric_limits<float>::infinity();
-  float sum = 1;  // for a row without keys: o is 0 / 1
-  to->acc.setZero();
+// The functions below are not inlined: in one function Eigen's products of rows
+// take 5 % longer.
+
+// One row with options: its scores are gathered, and the weighted values added
+// run by run, so that hidden keys are never multiplied.
+[[gnu::noinline]] void compute_gathered_row(const ForwardCall& call, int64_t b,
+                                            int64_t h, int64_t i,
+                                            int64_t in_block, Head* head,
+                                            Room* room) {
+  const std::vector<int64_t>& keys = room->keys;
+  const auto key = [&](int64_t m) { return keys[static_cast<size_t>(m)]; };
+  const int64_t n = call.list_keys(b, h, i, room->keys.data());
+  Softmax weights;
+  room->row_acc.setZero();
   if (n > 0) {
     for (int64_t m = 0; m < n; ++m) {
-      const int64_t j = to->keys[static_cast<size_t>(m)];
-      to->row[m] =
-          with_options(call, at.b, at.h, at.i, j, scores(at.in_block, j));
+      room->row[m] =
+          with_options(call, b, h, i, key(m), room->scores(in_block, key(m)));
     }
-    auto row = to->row.head(n).array();
-    const float max = std::fmax(row.maxCoeff<Eigen::PropagateNumbers>(), sink);
-    row = (row - max).exp();
-    sum = std::exp(sink - max) + row.sum();
-    lse = max + std::log(sum);
+    weights = softmax(room->row.head(n).array(), call.options.sink_of(h));
     const Dropout& dropout = call.options.dropout;
     for (int64_t m = 0; dropout.present() && m < n; ++m) {
-      to->row[m] *=
-          dropout.factor(at.b, at.h, at.i, to->keys[static_cast<size_t>(m)]);
+      room->row[m] *= dropout.factor(b, h, i, key(m));
     }
     for (int64_t m = 0; m < n;) {
-      const int64_t count = run_length(to->keys, m, n);
-      to->acc.noalias() +=
-          to->row.segment(m, count) *
-          head->v.middleRows(to->keys[static_cast<size_t>(m)], count);
+      const int64_t count = run_length(keys, m, n);
+      room->row_acc.noalias() +=
+          room->row.segment(m, count) * head->v.middleRows(key(m), count);
       m += count;
     }
   }
-  head->o.row(at.i) = to->acc / sum;
-  if (head->lse != nullptr) {
-    head->lse[at.i * call.lse.step[2]] = lse;
-  }
+  head->o.row(i) = room->row_acc / weights.sum;
+  write_lse(call, *head, i, weights.lse);
 }
 
-void compute_gathered_heads(const ForwardCall& call) {
-  const int64_t rows = std::min(kRowBlock, call.queries);
-  Matrix scores(rows, call.keys);
-  Gathered to = {RowVector(call.keys), RowVector(call.value_width),
-                 std::vector<int64_t>(static_cast<size_t>(call.keys))};
-  for (int64_t b = 0; b < call.batch; ++b) {
-    for (int64_t h = 0; h < call.heads; ++h) {
-      Head head = head_of(call, b, h);
-      for (int64_t first = 0; first < call.queries; first += rows) {
-        const int64_t count = std::min(rows, call.queries - first);
-        // The window moves to the right: no later row begins further left.
-        const int64_t begin = call.in_reach(first).begin;
-        const int64_t end = call.in_reach(first + count - 1).end;
-        if (end > begin) {
-          auto block = scores.block(0, begin, count, end - begin);
-          block.noalias() = head.q.middleRows(first, count) *
-                            head.k.middleRows(begin, end - begin).transpose();
-          block *= call.scale;
-        }
-        for (int64_t r = 0; r < count; ++r) {
-          compute_gathered_row(call, &head, {b, h, first + r, r}, scores, &to);
-        }
-      }
-    }
-  }
-}
-
-void compute_block(const ForwardCall& call, Head* head, const Block& block,
-                   Matrix* scores, Matrix* acc) {
-  if (block.keys > 0) {
-    scores->topLeftCorner(block.rows, block.keys).noalias() =
-        head->q.middleRows(block.first, block.rows) *
-        head->k.topRows(block.keys).transpose();
-    scores->topLeftCorner(block.rows, block.keys) *= call.scale;
-  }
+// Rows [first, first + rows) without options: one product with the values of
+// the keys that all of them see, and one a row with those of its others.
+[[gnu::noinline]] void compute_prefix_rows(const ForwardCall& call,
+                                           int64_t first, int64_t rows,
+                                           Head* head, Room* room) {
+  constexpr float kNoSink = -std::numeric_limits<float>::infinity();
+  const int64_t common = call.visible(first);
   Eigen::Matrix<float, kRowBlock, 1> sums;
-  for (int64_t r = 0; r < block.rows; ++r) {
-    sums[r] = weigh_row(call, *head, block, r, scores);
+  for (int64_t r = 0; r < rows; ++r) {
+    const int64_t keys = call.visible(first + r);
+    const Softmax weights =
+        keys > 0 ? softmax(room->scores.row(r).head(keys).array(), kNoSink)
+                 : Softmax{};
+    sums[r] = weights.sum;
+    write_lse(call, *head, first + r, weights.lse);
   }
-  acc->topRows(block.rows).setZero();
-  if (block.common > 0) {
-    acc->topRows(block.rows).noalias() +=
-        scores->topLeftCorner(block.rows, block.common) *
-        head->v.topRows(block.common);
+  Matrix& acc = room->acc;
+  acc.topRows(rows).setZero();
+  if (common > 0) {
+    acc.topRows(rows).noalias() +=
+        room->scores.topLeftCorner(rows, common) * head->v.topRows(common);
   }
-  for (int64_t r = 0; r < block.rows; ++r) {
-    const int64_t i = block.first + r;
-    const int64_t rest = call.visible(i) - block.common;
+  for (int64_t r = 0; r < rows; ++r) {
+    const int64_t rest = call.visible(first + r) - common;
     if (rest > 0) {
-      acc->row(r).noalias() += scores->row(r).segment(block.common, rest) *
-                               head->v.middleRows(block.common, rest);
+      acc.row(r).noalias() += room->scores.row(r).segment(common, rest) *
+                              head->v.middleRows(common, rest);
     }
-    head->o.row(i) = acc->row(r) / sums[r];
+    head->o.row(first + r) = acc.row(r) / sums[r];
   }
 }
 
-void compute_heads(const ForwardCall& call) {
-  const int64_t rows = std::min(kRowBlock, call.queries);
-  Matrix scores(rows, call.keys);
-  Matrix acc(rows, call.value_width);
-  for (int64_t b = 0; b < call.batch; ++b) {
-    for (int64_t h = 0; h < call.heads; ++h) {
-      Head head = head_of(call, b, h);
-      for (int64_t first = 0; first < call.queries; first += rows) {
-        const int64_t count = std::min(rows, call.queries - first);
-        const Block block = {first, count, call.visible(first),
-                             call.visible(first + count - 1)};
-        compute_block(call, &head, block, &scores, &acc);
-      }
+[[gnu::noinline]] void compute_head(const ForwardCall& call, int64_t b,
+                                    int64_t h, Room* room) {
+  Head head = head_of(call, b, h);
+  for (int64_t first = 0; first < call.queries; first += kRowBlock) {
+    const int64_t rows = std::min(kRowBlock, call.queries - first);
+    // The window moves to the right: no later row begins further left.
+    const int64_t begin = call.in_reach(first).begin;
+    const int64_t end = call.in_reach(first + rows - 1).end;
+    if (end > begin) {
+      auto block = room->scores.block(0, begin, rows, end - begin);
+      block.noalias() = head.q.middleRows(first, rows) *
+                        head.k.middleRows(begin, end - begin).transpose();
+      block *= call.scale;
+    }
+    if (!call.options.any()) {
+      compute_prefix_rows(call, first, rows, &head, room);
+      continue;
+    }
+    for (int64_t r = 0; r < rows; ++r) {
+      compute_gathered_row(call, b, h, first + r, r, &head, room);
     }
   }
 }
@@ -215,10 +185,17 @@ void compute_heads(const ForwardCall& call) {
 
 qkvet_status attend_with_eigen(const ForwardCall& call, qkvet_text* why) {
   try {
-    if (call.options.any()) {
-      compute_gathered_heads(call);
-    } else {
-      compute_heads(call);
+    const int64_t rows = std::min(kRowBlock, call.queries);
+    const bool any = call.options.any();
+    const int64_t gathered = any ? call.keys : 0;
+    Room room = {Matrix(rows, call.keys),
+                 Matrix(any ? 0 : rows, call.value_width), RowVector(gathered),
+                 RowVector(call.value_width),
+                 std::vector<int64_t>(static_cast<size_t>(gathered))};
+    for (int64_t b = 0; b < call.batch; ++b) {
+      for (int64_t h = 0; h < call.heads; ++h) {
+        compute_head(call, b, h, &room);
+      }
     }
   } catch (const std::bad_alloc&) {
     return refuse(why, QKVET_OUT_OF_MEMORY, "no memory for the scores");

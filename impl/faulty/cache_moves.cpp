@@ -169,7 +169,7 @@ QKVET_FAULT(cache_reorder_keys_only, kCacheFault<CacheReorderKeysOnly>) = {
 struct CacheReorderScatters {
   static qkvet_status reorder(const qkvet_kernel* self, qkvet_cache* cache,
                               const int64_t* parents, qkvet_text* why) {
-    const Cache& c = *reinterpret_cast<Cache*>(cache);
+    const CacheBook& c = *reinterpret_cast<CacheBook*>(cache);
     bool legal = parents != nullptr;
     for (int64_t s = 0; legal && s < c.shape().sequences; ++s)
       legal = c.has(parents[s]);

@@ -17,7 +17,6 @@
 #include "impl/faulty/kernels.h"
 #include "impl/skeletons/cache_memory.h"
 #include "impl/skeletons/layer_skeleton.h"
-#include "impl/skeletons/plain_scores.h"
 
 namespace qkvet::impl {
 
@@ -190,9 +189,9 @@ QKVET_FAULT(length_in_eight_bits,
 
 // The offset of a row of K is kept in as many bits as `Narrow` has.
 template <class Hooks, class Narrow>
-struct RowsOfNarrowOffset : PlainScores<Hooks> {
-  using typename PlainScores<Hooks>::Memory;
-  using PlainScores<Hooks>::sees;
+struct RowsOfNarrowOffset : OptionRowBase<Hooks> {
+  using typename OptionRowBase<Hooks>::Memory;
+  using OptionRowBase<Hooks>::sees;
 
   static const float* key(const ForwardCall& call, RowAt kv, int64_t j) {
     return call.k.data + Narrow::cut(call.k.at(kv.b, kv.h, j) - call.k.data);

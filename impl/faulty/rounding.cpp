@@ -17,7 +17,6 @@
 #include "impl/faulty/kernels.h"
 #include "impl/skeletons/f64_rows.h"
 #include "impl/skeletons/hooks.h"
-#include "impl/skeletons/plain_scores.h"
 #include "impl/skeletons/tile.h"
 
 namespace qkvet::impl {
@@ -276,14 +275,14 @@ constexpr qkvet_precision kPutOffPrecision = [] {
 // Only the end of the range of e4m3 is here and not its steps, which would show
 // in every call.
 template <class Hooks>
-struct RowsPutOffRescaling : PlainScores<Hooks> {
+struct RowsPutOffRescaling : OptionRowBase<Hooks> {
   static constexpr float kRange = 256;  // of weights of a fresh maximum
   // Below 8 ln 2 = 5.5451...: the lag is computed with a rounding of its own.
   static constexpr float kLag = 5.5f;
 
-  using typename PlainScores<Hooks>::Memory;
-  using PlainScores<Hooks>::score;
-  using PlainScores<Hooks>::sees;
+  using typename OptionRowBase<Hooks>::Memory;
+  using OptionRowBase<Hooks>::score;
+  using OptionRowBase<Hooks>::sees;
 
   // Sums so far; those of values stand in o.
   struct Running {

@@ -15,7 +15,6 @@
 #include "impl/skeletons/cache_memory.h"
 #include "impl/skeletons/layer_gradient.h"
 #include "impl/skeletons/layer_skeleton.h"
-#include "impl/skeletons/plain_scores.h"
 #include "impl/skeletons/race_window.h"
 
 namespace qkvet::impl {
@@ -98,7 +97,7 @@ struct ThreadsRaceForSums {
     std::atomic<int64_t> readers = 0;
   };
 
-  using Scores = PlainScores<OptionHooks>;
+  using Scores = OptionRowBase<OptionHooks>;
 
   static float row_maximum(const ForwardCall& call, RowAt at) {
     float max = OptionHooks::kNone;

@@ -20,7 +20,7 @@
 
 #include "impl/abi/declare.h"
 #include "impl/serving/kernel.h"
-#include "impl/skeletons/serving_skeleton.h"
+#include "impl/serving/rows.h"
 
 namespace qkvet::impl {
 namespace {
@@ -52,11 +52,12 @@ float dot_in_lanes(const float* q, const float* k, int64_t n) {
 // One query row on its way through the tiles.
 struct Row {
   const float* q;  // [d]
-  float* acc;      // [dv]
+  float* acc;      // [dv], sum of weight * value
   int64_t h, i;
   Run reach;
   float max;
-  float sum;
+  float sum;  // of weights; 0: no key and no sink so far
+  bool seen;  // a key
 };
 
 struct Tile {
@@ -85,6 +86,7 @@ void add_tile(const ForwardCall& call, const Tile& tile, Row* row) {
   if (count == 0) {
     return;
   }
+  row->seen = true;
   if (row->sum == 0) {
     row->max = max;
   } else if (!(max <= row->max)) {
@@ -105,172 +107,85 @@ void add_tile(const ForwardCall& call, const Tile& tile, Row* row) {
   }
 }
 
-// Some queries of all heads that share a key/value head.
-class Block {
- public:
-  Block(const ServingCall& serving, const ForwardCall& member, int64_t b,
-        float* memory)
-      : serving_(serving),
-        call_(member),
-        b_(b),
-        k_(memory),
-        v_(k_ + kTileKeys * call_.width),
-        q_(v_ + kTileKeys * call_.value_width),
-        acc_(q_ + call_.group() * kBlockQueries * call_.width) {}
-
-  static int64_t floats(const ForwardCall& call) {
-    return (kTileKeys + call.group() * kBlockQueries) *
-           (call.width + call.value_width);
+// A sink without keys gives an empty row.
+void finish(const ForwardCall& call, Row* row) {
+  if (!row->seen) {
+    std::fill_n(row->acc, call.value_width, 0.0f);
+    row->sum = 1;
+    row->max = -kInfinity;
   }
-  static int64_t rows(const ForwardCall& call) {
-    return call.group() * kBlockQueries;
+  store_output(call, row->h, row->i, row->acc, row->sum);
+  if (call.lse.data != nullptr) {
+    *call.lse.at(0, row->h, row->i) = row->max + std::log(row->sum);
   }
+}
 
-  void compute(int64_t kv_head, int64_t first, int64_t queries, Row* rows) {
-    int64_t count = 0;
-    for (int64_t h = 0; h < call_.group(); ++h) {
-      for (int64_t i = first; i < first + queries; ++i) {
-        rows[count] = begin(kv_head * call_.group() + h, i, count);
-        ++count;
-      }
-    }
-    for (int64_t key = 0; key < call_.keys; key += kTileKeys) {
-      const int64_t end = std::min(key + kTileKeys, call_.keys);
-      const auto reaches = [&](const Row& row) {
-        return row.reach.begin < end && key < row.reach.end;
-      };
-      if (std::any_of(rows, rows + count, reaches)) {
-        const Tile tile = load(kv_head, key, end - key);
-        for (int64_t n = 0; n < count; ++n) {
-          add_tile(call_, tile, rows + n);
-        }
-      }
-    }
-    for (int64_t n = 0; n < count; ++n) {
-      finish(rows[n]);
-    }
-  }
-
- private:
-  Row begin(int64_t h, int64_t i, int64_t n) {
-    float* const q = q_ + n * call_.width;
-    const Storage type = call_.storage;
-    const void* const from = type == Storage::kF32
-                                 ? static_cast<const void*>(call_.q.at(0, h, i))
-                                 : call_.half.q.at(0, h, i);
-    const int64_t step =
-        type == Storage::kF32 ? call_.q.step[3] : call_.half.q.step[3];
-    for (int64_t c = 0; c < call_.width; ++c) {
-      q[c] = impl::load(type, from, c * step);
-    }
-    float* const acc = acc_ + n * call_.value_width;
-    std::fill_n(acc, call_.value_width, 0.0f);
-    const float sink = call_.options.sink_of(h);
-    return {q, acc, h, i, call_.in_reach(i), sink, sink > -kInfinity ? 1.f : 0};
-  }
-
-  void load_keys(int64_t head, int64_t first, int64_t count) const {
-    const Stored& from = serving_.k;
-    float* to = k_;
-    for (int64_t j = first; j < first + count; ++j) {
-      const Slot slot = serving_.slot(b_, j);
-      for (int64_t c = 0; c < call_.width; ++c) {
-        *to++ =
-            impl::load(from.type, from.data, serving_.key_at(head, slot, c));
-      }
-    }
-  }
-
-  void load_values(int64_t head, int64_t first, int64_t count) const {
-    const Stored& from = serving_.v;
-    float* to = v_;
-    for (int64_t j = first; j < first + count; ++j) {
-      const Slot slot = serving_.slot(b_, j);
-      const int64_t at = from.index(slot.block, head, slot.row, 0);
-      for (int64_t c = 0; c < call_.value_width; ++c) {
-        *to++ = impl::load(from.type, from.data, at + c * from.step[3]);
-      }
-    }
-  }
-
-  Tile load(int64_t head, int64_t first, int64_t count) const {
-    load_keys(head, first, count);
-    load_values(head, first, count);
-    return {k_, v_, first, count};
-  }
-
-  // A sink without keys gives an empty row.
-  void finish(const Row& row) const {
-    bool any = row.sum != 0;
-    if (any && call_.options.sink.present()) {
-      any = false;
-      for (int64_t j = row.reach.begin; j < row.reach.end && !any; ++j) {
-        any = call_.options.allows(0, row.h, row.i, j);
-      }
-    }
-    for (int64_t c = 0; c < call_.value_width; ++c) {
-      const float value = any ? row.acc[c] / row.sum : 0;
-      if (call_.storage == Storage::kF32) {
-        call_.o.at(0, row.h, row.i)[c * call_.o.step[3]] = value;
-      } else {
-        store(call_.storage, call_.half.o.at(0, row.h, row.i),
-              c * call_.half.o.step[3], value);
-      }
-    }
-    if (call_.lse.data != nullptr) {
-      *call_.lse.at(0, row.h, row.i) =
-          any ? row.max + std::log(row.sum) : -kInfinity;
-    }
-  }
-
-  const ServingCall& serving_;
-  const ForwardCall& call_;
-  int64_t b_;
-  float* k_;
-  float* v_;
-  float* q_;
-  float* acc_;
+// Memory of a member.
+struct Room {
+  float* k;    // [kTileKeys, d]
+  float* v;    // [kTileKeys, dv]
+  float* q;    // [group * kBlockQueries, d]
+  float* acc;  // [group * kBlockQueries, dv]
+  Row* rows;   // [group * kBlockQueries]
 };
 
-qkvet_status compute_member(const ServingCall& serving, int64_t b,
-                            qkvet_text* why) {
-  const ForwardCall member = served_member(serving, b);
-  const std::unique_ptr<float[]> memory(
-      new (std::nothrow) float[static_cast<size_t>(Block::floats(member))]);
-  const std::unique_ptr<Row[]> rows(
-      new (std::nothrow) Row[static_cast<size_t>(Block::rows(member))]);
-  if (memory == nullptr || rows == nullptr) {
+// Queries [first, end) of all heads that share a key/value head.
+void attend(const ServingCall& s, const ForwardCall& call, int64_t b,
+            int64_t kv, int64_t first, int64_t end, const Room& room) {
+  int64_t count = 0;
+  for (int64_t h = kv * call.group(); h < (kv + 1) * call.group(); ++h) {
+    for (int64_t i = first; i < end; ++i, ++count) {
+      const float sink = call.options.sink_of(h);
+      float* const q = room.q + count * call.width;
+      float* const acc = room.acc + count * call.value_width;
+      load_query(call, h, i, q);
+      std::fill_n(acc, call.value_width, 0.0f);
+      room.rows[count] = {
+          q,    acc, h, i, call.in_reach(i), sink, sink > -kInfinity ? 1.f : 0,
+          false};
+    }
+  }
+  for (int64_t key = 0; key < call.keys; key += kTileKeys) {
+    const Tile tile = {room.k, room.v, key,
+                       std::min(kTileKeys, call.keys - key)};
+    const auto reaches = [&](const Row& row) {
+      return row.reach.begin < key + tile.count && key < row.reach.end;
+    };
+    if (std::any_of(room.rows, room.rows + count, reaches)) {
+      load_keys(s, b, kv, key, tile.count, room.k);
+      load_values(s, b, kv, key, tile.count, room.v);
+      for (int64_t n = 0; n < count; ++n) {
+        add_tile(call, tile, room.rows + n);
+      }
+    }
+  }
+  for (int64_t n = 0; n < count; ++n) {
+    finish(call, room.rows + n);
+  }
+}
+
+qkvet_status compute_member(const ServingCall& s, int64_t b, qkvet_text* why) {
+  const ForwardCall call = served_member(s, b);
+  const int64_t rows = call.group() * kBlockQueries;
+  const std::unique_ptr<float[]> floats(
+      new (std::nothrow) float[static_cast<size_t>(
+          (kTileKeys + rows) * (call.width + call.value_width))]);
+  const std::unique_ptr<Row[]> memory(new (std::nothrow)
+                                          Row[static_cast<size_t>(rows)]);
+  if (floats == nullptr || memory == nullptr) {
     return refuse(why, QKVET_OUT_OF_MEMORY, "no memory for a tile of keys");
   }
-  Block block(serving, member, b, memory.get());
-  for (int64_t head = 0; head < member.kv_heads; ++head) {
-    for (int64_t i = 0; i < member.queries; i += kBlockQueries) {
-      block.compute(head, i, std::min(kBlockQueries, member.queries - i),
-                    rows.get());
+  Room room = {floats.get(), nullptr, nullptr, nullptr, memory.get()};
+  room.v = room.k + kTileKeys * call.width;
+  room.q = room.v + kTileKeys * call.value_width;
+  room.acc = room.q + rows * call.width;
+  for (int64_t kv = 0; kv < call.kv_heads; ++kv) {
+    for (int64_t i = 0; i < call.queries; i += kBlockQueries) {
+      attend(s, call, b, kv, i, std::min(i + kBlockQueries, call.queries),
+             room);
     }
   }
   return QKVET_OK;
-}
-
-qkvet_status forward(const qkvet_kernel* self, qkvet_context*,
-                     const qkvet_forward_args* args, const qkvet_exec* exec,
-                     qkvet_text* why) {
-  ServingCall serving;
-  qkvet_status status = check_exec(exec, why);
-  if (status == QKVET_OK) {
-    status = read_serving(self, args, &serving, why);
-  }
-  if (status == QKVET_OK) {
-    status = check_serving(&serving, why);
-  }
-  const int64_t batch = status == QKVET_OK ? serving.members() : 0;
-  for (int64_t b = 0; b < batch; ++b) {
-    ServingHooks::append(serving, b);
-  }
-  for (int64_t b = 0; b < batch && status == QKVET_OK; ++b) {
-    status = compute_member(serving, b, why);
-  }
-  return status;
 }
 
 constexpr qkvet_precision kPrecision = [] {
@@ -297,6 +212,7 @@ constexpr qkvet_capabilities kCapabilities = [] {
 
 extern constinit const qkvet_kernel serving_paged = family_serving(
     QKVET_FAMILY "/paged", "attends where the pages lie, in tiles of 64 keys",
-    {"impl/serving/paged.cpp", __LINE__}, &kPrecision, forward, &kCapabilities);
+    {"impl/serving/paged.cpp", __LINE__}, &kPrecision,
+    serve_members<ServingHooks::append, compute_member>, &kCapabilities);
 
 }  // namespace qkvet::impl

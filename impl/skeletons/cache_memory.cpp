@@ -37,16 +37,6 @@ void copy_rows(const Memory& from, int64_t from_row, const Memory& to,
                static_cast<size_t>(n * row_bytes));
 }
 
-// n rows from slot `first` on: in place, or converted.
-Rows rows_of(Storage type, const Memory& memory, int64_t first, int64_t n,
-             int64_t width, float* room) {
-  if (type == Storage::kF32) {
-    return {static_cast<const float*>(memory.get()) + first * width, width, 1};
-  }
-  load_rows(type, memory, first, n, width, room);
-  return {room, width, 1};
-}
-
 }  // namespace
 
 TokenMemory TokenMemory::of(const CacheShape& shape, int64_t slots) {
@@ -88,6 +78,15 @@ void store_token(const CacheShape& shape, const CacheStep& step, int64_t head,
             value_slot);
 }
 
+Rows rows_of(Storage type, const Memory& memory, int64_t first, int64_t n,
+             int64_t width, float* room) {
+  if (type == Storage::kF32) {
+    return {static_cast<const float*>(memory.get()) + first * width, width, 1};
+  }
+  load_rows(type, memory, first, n, width, room);
+  return {room, width, 1};
+}
+
 void load_rows(Storage type, const Memory& memory, int64_t first, int64_t n,
                int64_t width, float* to) {
   for (int64_t index = 0; index < n * width; ++index) {
@@ -124,6 +123,17 @@ void Regions::write() const {
     std::memcpy(memory_ + static_cast<size_t>(changed_[n]) * bytes_,
                 was_.data() + n * bytes_, bytes_);
   }
+}
+
+void copy_sequences(const CacheShape& shape, const TokenMemory& memory,
+                    int64_t slots, const int64_t* parents) {
+  const int64_t element = bytes_of(shape.storage);
+  const Regions keys(memory.keys.get(), slots * shape.width * element, parents,
+                     shape.sequences);
+  const Regions values(memory.values.get(), slots * shape.value_width * element,
+                       parents, shape.sequences);
+  keys.write();
+  values.write();
 }
 
 void SlotCache::write(const CacheStep& step, int64_t before) {
@@ -173,15 +183,7 @@ const char* ContiguousCache::reserve(int64_t, int64_t tokens) {
 }
 
 void ContiguousCache::rearrange(const int64_t* parents) {
-  const int64_t slots = shape().kv_heads * slots_;
-  const int64_t element = bytes_of(shape().storage);
-  const Regions keys(memory_.keys.get(), slots * shape().width * element,
-                     parents, shape().sequences);
-  const Regions values(memory_.values.get(),
-                       slots * shape().value_width * element, parents,
-                       shape().sequences);
-  keys.write();
-  values.write();
+  copy_sequences(shape(), memory_, shape().kv_heads * slots_, parents);
 }
 
 }  // namespace qkvet::impl

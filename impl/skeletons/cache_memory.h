@@ -42,7 +42,11 @@ void clear_slots(const CacheShape& shape, const TokenMemory& memory,
 void store_token(const CacheShape& shape, const CacheStep& step, int64_t head,
                  int64_t j, const TokenMemory& to, int64_t key_slot,
                  int64_t value_slot);
-// n rows of a memory from slot `first` on, in f32.
+// n rows of a memory from slot `first` on: in place if they are f32, else
+// converted to `room`.
+Rows rows_of(Storage type, const Memory& memory, int64_t first, int64_t n,
+             int64_t width, float* room);
+// The same, always copied to `to`.
 void load_rows(Storage type, const Memory& memory, int64_t first, int64_t n,
                int64_t width, float* to);
 
@@ -64,6 +68,15 @@ class Regions {
   std::vector<int64_t> changed_;
   std::vector<char> was_;  // [changed, bytes]
 };
+
+// Sequences of `slots` slots each become copies of others. Throws if there is
+// no memory, and has then changed nothing.
+void copy_sequences(const CacheShape& shape, const TokenMemory& memory,
+                    int64_t slots, const int64_t* parents);
+
+// The reason of refusal of a cache without room beyond its capacity.
+inline constexpr const char* kBeyondCapacity =
+    "the sequence would hold more tokens than the capacity";
 
 class SlotCache : public Cache {
  public:
@@ -117,10 +130,6 @@ class ContiguousCache : public SlotCache {
   int64_t slots_;  // a head
   TokenMemory memory_;
 };
-
-// The reason of refusal of a cache without room beyond its capacity.
-inline constexpr const char* kBeyondCapacity =
-    "the sequence would hold more tokens than the capacity";
 
 }  // namespace qkvet::impl
 

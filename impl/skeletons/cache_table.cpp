@@ -6,7 +6,9 @@
 namespace qkvet::impl {
 namespace {
 
-Cache* cache_of(qkvet_cache* cache) { return reinterpret_cast<Cache*>(cache); }
+CacheBook* cache_of(qkvet_cache* cache) {
+  return reinterpret_cast<CacheBook*>(cache);
+}
 
 qkvet_status no_such_sequence(qkvet_text* why) {
   return refuse(why, QKVET_INVALID_ARGUMENT, "there is no such sequence");
@@ -76,7 +78,7 @@ qkvet_status truncate_cache(const qkvet_kernel*, qkvet_cache* cache,
 qkvet_status evict_cache(const qkvet_kernel*, qkvet_cache* cache,
                          int64_t sequence, int64_t first, int64_t tokens,
                          qkvet_text* why) {
-  Cache& c = *cache_of(cache);
+  CacheBook& c = *cache_of(cache);
   if (!c.has(sequence)) {
     return no_such_sequence(why);
   }
@@ -91,7 +93,7 @@ qkvet_status evict_cache(const qkvet_kernel*, qkvet_cache* cache,
 
 qkvet_status reorder_cache(const qkvet_kernel*, qkvet_cache* cache,
                            const int64_t* parents, qkvet_text* why) {
-  Cache& c = *cache_of(cache);
+  CacheBook& c = *cache_of(cache);
   if (parents == nullptr) {
     return refuse(why, QKVET_INVALID_ARGUMENT, "there are no parents");
   }
@@ -110,7 +112,7 @@ qkvet_status reorder_cache(const qkvet_kernel*, qkvet_cache* cache,
 // An order in which only one sequence changes.
 qkvet_status fork_cache(const qkvet_kernel*, qkvet_cache* cache, int64_t from,
                         int64_t to, qkvet_text* why) {
-  Cache& c = *cache_of(cache);
+  CacheBook& c = *cache_of(cache);
   if (!c.has(from) || !c.has(to)) {
     return no_such_sequence(why);
   }
@@ -127,7 +129,7 @@ qkvet_status fork_cache(const qkvet_kernel*, qkvet_cache* cache, int64_t from,
 qkvet_status read_back_cache(const qkvet_kernel*, qkvet_cache* cache,
                              int64_t sequence, const qkvet_tensor* k,
                              const qkvet_tensor* v, qkvet_text* why) {
-  const Cache& c = *cache_of(cache);
+  const CacheBook& c = *cache_of(cache);
   if (!c.has(sequence)) {
     return no_such_sequence(why);
   }

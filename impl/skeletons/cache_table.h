@@ -8,12 +8,12 @@
 #include <exception>
 
 #include "impl/abi/declare.h"
-#include "impl/skeletons/cache_skeleton.h"
+#include "impl/skeletons/cache_book.h"
 #include "qkvet/kernel.h"
 
 namespace qkvet::impl {
 
-// The functions that are the same for every class. A qkvet_cache is a Cache
+// The functions that are the same for every class. A qkvet_cache is a CacheBook
 // under another name.
 void destroy_cache(const qkvet_kernel*, qkvet_cache* cache);
 qkvet_status step_cache(const qkvet_kernel*, qkvet_cache* cache,
@@ -52,7 +52,7 @@ qkvet_status create_cache(const qkvet_kernel* self, qkvet_context*,
     return status;
   }
   try {
-    Cache* made = nullptr;
+    CacheBook* made = nullptr;
     if constexpr (requires { C::make(shape); }) {
       made = C::make(shape);
     } else {

@@ -132,7 +132,7 @@ struct OptionHooks {
   static float empty_lse() { return kNone; }
 };
 
-// The common part of all rows with these hooks.
+// The keys and scores of a row, the same in every arithmetic with these hooks.
 template <class Hooks>
 struct OptionRowBase {
   struct Memory {
@@ -142,6 +142,21 @@ struct OptionRowBase {
 
   static bool sees(const ForwardCall& call, RowAt at, int64_t j) {
     return Hooks::in_reach(call, at.i, j) && Hooks::allows(call, at, j);
+  }
+  // The score of a key that is seen.
+  static float score(const ForwardCall& call, RowAt at, int64_t j) {
+    const RowAt from = Hooks::query(call, at);
+    const RowAt kv = Hooks::kv_head(call, at);
+    const float* const q = call.q.at(from.b, from.h, from.i);
+    const float* const k = call.k.at(kv.b, kv.h, Hooks::token(call, at, j));
+    float dot = 0;
+    for (int64_t c = 0; c < call.width; ++c) {
+      dot += q[c * call.q.step[3]] * k[c * call.k.step[3]];
+    }
+    const float s =
+        Hooks::biased(call, at, j, Hooks::capped(call, dot * call.scale));
+    return Hooks::tilted(s, Hooks::slope(call, at),
+                         Hooks::distance(call, at.i, j));
   }
 };
 

@@ -15,22 +15,8 @@ namespace qkvet::impl {
 template <class Hooks>
 struct OptionRows : OptionRowBase<Hooks> {
   using Memory = typename OptionRowBase<Hooks>::Memory;
+  using OptionRowBase<Hooks>::score;
   using OptionRowBase<Hooks>::sees;
-
-  static float score(const ForwardCall& call, RowAt at, int64_t j) {
-    const RowAt from = Hooks::query(call, at);
-    const RowAt kv = Hooks::kv_head(call, at);
-    const float* const q = call.q.at(from.b, from.h, from.i);
-    const float* const k = call.k.at(kv.b, kv.h, Hooks::token(call, at, j));
-    float dot = 0;
-    for (int64_t c = 0; c < call.width; ++c) {
-      dot += q[c * call.q.step[3]] * k[c * call.k.step[3]];
-    }
-    const float s =
-        Hooks::biased(call, at, j, Hooks::capped(call, dot * call.scale));
-    return Hooks::tilted(s, Hooks::slope(call, at),
-                         Hooks::distance(call, at.i, j));
-  }
 
   // Column c of o.
   static float column(const ForwardCall& call, RowAt at, int64_t c,

@@ -49,6 +49,30 @@ struct ServingHooks {
   static void member(const ServingCall&, int64_t /*b*/, ForwardCall*) {}
 };
 
+// The forward() of a kernel that serves: checks the call, appends the new
+// tokens of all members, and computes one member after the other.
+template <void (*kAppend)(const ServingCall&, int64_t b),
+          qkvet_status (*kMember)(const ServingCall&, int64_t b, qkvet_text*)>
+qkvet_status serve_members(const qkvet_kernel* self, qkvet_context*,
+                           const qkvet_forward_args* args,
+                           const qkvet_exec* exec, qkvet_text* why) {
+  ServingCall s;
+  qkvet_status status = check_exec(exec, why);
+  status = status == QKVET_OK ? read_serving(self, args, &s, why) : status;
+  status = status == QKVET_OK ? check_serving(&s, why) : status;
+  status = status == QKVET_OK ? check_positions(s.call, why) : status;
+  if (status != QKVET_OK) {
+    return status;
+  }
+  for (int64_t b = 0; b < s.members() && s.new_tokens > 0; ++b) {
+    kAppend(s, b);
+  }
+  for (int64_t b = 0; b < s.members() && status == QKVET_OK; ++b) {
+    status = kMember(s, b, why);
+  }
+  return status;
+}
+
 template <class Hooks, ComputeF32 kCompute>
 struct ServingKernel {
   // [Hkv, keys, d] in the storage type.
@@ -124,25 +148,8 @@ struct ServingKernel {
                                : compute_gathered(s, b, &member, why);
   }
 
-  static qkvet_status forward(const qkvet_kernel* self, qkvet_context*,
-                              const qkvet_forward_args* args,
-                              const qkvet_exec* exec, qkvet_text* why) {
-    ServingCall s;
-    qkvet_status status = check_exec(exec, why);
-    status = status == QKVET_OK ? read_serving(self, args, &s, why) : status;
-    status = status == QKVET_OK ? check_serving(&s, why) : status;
-    status = status == QKVET_OK ? check_positions(s.call, why) : status;
-    if (status != QKVET_OK) {
-      return status;
-    }
-    for (int64_t b = 0; b < s.members() && s.new_tokens > 0; ++b) {
-      Hooks::append(s, b);
-    }
-    for (int64_t b = 0; b < s.members() && status == QKVET_OK; ++b) {
-      status = compute_member(s, b, why);
-    }
-    return status;
-  }
+  static constexpr ForwardFunction forward =
+      serve_members<Hooks::append, compute_member>;
 };
 
 inline constexpr uint64_t kServingOptions =

@@ -15,7 +15,6 @@
 #include <cstdint>
 
 #include "impl/skeletons/options_kernel.h"
-#include "impl/skeletons/plain_scores.h"
 
 namespace qkvet::impl {
 
@@ -39,10 +38,10 @@ struct SplitHooks : OptionHooks {
 };
 
 template <class Hooks>
-struct SplitRows : PlainScores<Hooks> {
-  using typename PlainScores<Hooks>::Memory;
-  using PlainScores<Hooks>::score;
-  using PlainScores<Hooks>::sees;
+struct SplitRows : OptionRowBase<Hooks> {
+  using typename OptionRowBase<Hooks>::Memory;
+  using OptionRowBase<Hooks>::score;
+  using OptionRowBase<Hooks>::sees;
 
   static constexpr int64_t kParts = 2;
 

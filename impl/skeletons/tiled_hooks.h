@@ -16,7 +16,6 @@
 #include <cstdint>
 
 #include "impl/skeletons/options_kernel.h"
-#include "impl/skeletons/plain_scores.h"
 #include "impl/skeletons/tile.h"
 
 namespace qkvet::impl {
@@ -29,10 +28,10 @@ struct TiledHooks : OptionHooks {
 };
 
 template <class Hooks>
-struct TiledRows : PlainScores<Hooks> {
-  using typename PlainScores<Hooks>::Memory;
-  using PlainScores<Hooks>::score;
-  using PlainScores<Hooks>::sees;
+struct TiledRows : OptionRowBase<Hooks> {
+  using typename OptionRowBase<Hooks>::Memory;
+  using OptionRowBase<Hooks>::score;
+  using OptionRowBase<Hooks>::sees;
 
   // The sums so far; those of values are in o.
   struct Running {
