@@ -65,8 +65,8 @@ qkvet_status read_backward(const qkvet_kernel* self,
   call->d_q = stored(known.d_q, e.storage);
   call->d_k = stored(known.d_k, e.storage);
   call->d_v = stored(known.d_v, e.storage);
-  call->d_bias = stored_if_present(known.d_bias);
-  call->d_sink = stored_if_present(known.d_sink);
+  fill(known.d_bias, &call->d_bias);
+  fill(known.d_sink, &call->d_sink);
   call->all_keys = call->forward.keys;
   call->row_room = call->forward.queries;
   return QKVET_OK;

@@ -133,8 +133,8 @@ void read_score_options(const qkvet_cache_config& c, Check* check,
   check->rules(QKVET_INVALID_ARGUMENT,
                {{!(c.softcap >= 0), "softcap is negative or NaN"}});
   if (check->ok()) {
-    shape->slopes = view_if_present<const float>(c.slopes);
-    shape->sink = view_if_present<const float>(c.sink);
+    fill(c.slopes, &shape->slopes);
+    fill(c.sink, &shape->sink);
     shape->softcap = c.softcap;
   }
 }
@@ -169,15 +169,15 @@ qkvet_status read_step(const CacheShape& shape, int64_t length,
   step->sequence = a.sequence;
   step->tokens = tokens;
   step->queries = attends ? e["Tq"] : 0;
-  step->k = stored_if_present(a.k);
-  step->v = stored_if_present(a.v);
-  step->q = stored_if_present(a.q);
-  step->o = stored_if_present(a.o);
-  step->lse = view_if_present<float>(a.lse);
+  fill(a.k, &step->k);
+  fill(a.v, &step->v);
+  fill(a.q, &step->q);
+  fill(a.o, &step->o);
+  fill(a.lse, &step->lse);
   fill_rope(a.rope, a.rope_cos, a.rope_sin, &step->rope);
   step->columns = e["L"];
-  step->mask = view_if_present<const uint8_t>(a.mask);
-  step->bias = stored_if_present(a.bias);
+  fill(a.mask, &step->mask);
+  fill(a.bias, &step->bias);
   return QKVET_OK;
 }
 
@@ -190,8 +190,8 @@ qkvet_status read_rows_out(const CacheShape& shape, int64_t length,
   e.empty = Empty::kAllowed;
   e.rows(kReadBack, &tensors);
   if (e.ok()) {
-    *k_out = stored_if_present(k);
-    *v_out = stored_if_present(v);
+    fill(k, k_out);
+    fill(v, v_out);
   }
   return e.status;
 }

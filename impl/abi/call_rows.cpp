@@ -130,12 +130,6 @@ void Check::wrong_extent(const TensorRow& row, const ExtentTerm& term,
 void Check::row(const TensorRow& row, const qkvet_tensor& t) {
   const TensorShape& shape = row.shape;
   const int form = shape.forms > 1 && t.ndim == shape.ranks[1] ? 1 : 0;
-  if (is_absent(t)) {
-    if (row.need == Need::kRequired) {
-      wrong_row(row, QKVET_INVALID_ARGUMENT, "is absent");
-    }
-    return;
-  }
   if (row.option != 0 && (options & row.option) == 0) {
     return refuse(QKVET_UNSUPPORTED, "%s is not supported", row.name);
   }
@@ -155,7 +149,9 @@ void Check::row(const TensorRow& row, const qkvet_tensor& t) {
     const ExtentTerm& term = shape.terms[form][axis];
     const int64_t found = t.shape[axis];
     int64_t needed = -1;
-    if (found < 0 || !agrees(term, found, &needed)) {
+    // Most extents are a name that is known.
+    const bool same = term.operation == '=' && found == extents[term.name];
+    if (found < 0 || (!same && !agrees(term, found, &needed))) {
       return wrong_extent(row, term, axis, found, needed);
     }
     has_elements = has_elements && found > 0;
@@ -169,8 +165,13 @@ void Check::row(const TensorRow& row, const qkvet_tensor& t) {
 
 void Check::rows(std::span<const TensorRow> table, const void* args) {
   for (size_t n = 0; n < table.size() && ok(); ++n) {
-    row(table[n], *reinterpret_cast<const qkvet_tensor*>(
-                      static_cast<const char*>(args) + table[n].at));
+    const auto& t = *reinterpret_cast<const qkvet_tensor*>(
+        static_cast<const char*>(args) + table[n].at);
+    if (!is_absent(t)) {
+      row(table[n], t);
+    } else if (table[n].need == Need::kRequired) {
+      wrong_row(table[n], QKVET_INVALID_ARGUMENT, "is absent");
+    }
   }
 }
 
@@ -194,10 +195,12 @@ void Check::refuse(qkvet_status refusal, const char* format, ...) {
   status = impl::refuse(why, refusal, reason);
 }
 
-Stored stored_if_present(const qkvet_tensor& t) {
+void fill(const qkvet_tensor& t, Stored* to) {
   Storage type = Storage::kF32;
   storage_of(t.dtype, &type);
-  return is_absent(t) ? Stored{} : stored(t, type);
+  if (!is_absent(t)) {
+    *to = stored(t, type);
+  }
 }
 
 }  // namespace qkvet::impl

@@ -185,12 +185,14 @@ struct Check {
   bool agrees(const ExtentTerm& term, int64_t found, int64_t* needed);
 };
 
-// Views of tensors that may be absent.
+// Sets the view of a checked tensor; an absent one leaves it without data.
 template <class T>
-View<T> view_if_present(const qkvet_tensor& t) {
-  return is_absent(t) ? View<T>{} : view_of<T>(t);
+void fill(const qkvet_tensor& t, View<T>* to) {
+  if (!is_absent(t)) {
+    *to = view_of<T>(t);
+  }
 }
-Stored stored_if_present(const qkvet_tensor& t);
+void fill(const qkvet_tensor& t, Stored* to);
 
 }  // namespace qkvet::impl
 

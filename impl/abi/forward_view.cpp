@@ -164,7 +164,7 @@ void fill_views(const qkvet_forward_args& a, ForwardCall* call) {
     call->k = in_rows ? view_of<const float>(a.k) : View<const float>{};
     call->v = in_rows ? view_of<const float>(a.v) : View<const float>{};
     call->o = view_of<float>(a.o);
-    call->weights = view_if_present<float>(a.weights);
+    fill(a.weights, &call->weights);
   } else {
     call->half.q = view_of<const uint16_t>(a.q);
     call->half.k =
@@ -172,10 +172,10 @@ void fill_views(const qkvet_forward_args& a, ForwardCall* call) {
     call->half.v =
         in_rows ? view_of<const uint16_t>(a.v) : View<const uint16_t>{};
     call->half.o = view_of<uint16_t>(a.o);
-    call->half.weights = view_if_present<uint16_t>(a.weights);
+    fill(a.weights, &call->half.weights);
   }
-  call->lse = view_if_present<float>(a.lse);
-  call->dropout_mask = view_if_present<uint8_t>(a.dropout_mask);
+  fill(a.lse, &call->lse);
+  fill(a.dropout_mask, &call->dropout_mask);
 }
 
 void fill_call(const qkvet_kernel* self, const qkvet_forward_args& a,

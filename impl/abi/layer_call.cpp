@@ -114,17 +114,17 @@ void fill_call(const qkvet_layer_args& a, const Check& e, LayerCall* call) {
   call->x = batched(a.x, e.storage);
   call->y = batched(a.y, e.storage);
   fill_projections(a, call);
-  call->q = stored_if_present(a.q);
-  call->k = stored_if_present(a.k);
-  call->v = stored_if_present(a.v);
-  call->attended = stored_if_present(a.attended);
+  fill(a.q, &call->q);
+  fill(a.k, &call->k);
+  fill(a.v, &call->v);
+  fill(a.attended, &call->attended);
   fill_rope(a.rope, a.rope_cos, a.rope_sin, &call->rope);
-  call->rope.q = view_if_present<const int64_t>(a.positions);
+  fill(a.positions, &call->rope.q);
   call->scale = a.scale_given != 0 ? a.scale : default_scale(call->width);
-  call->buffer = view_if_present<const uint8_t>(a.mask_buffer);
+  fill(a.mask_buffer, &call->buffer);
   call->context = is_absent(a.mask_buffer) ? 0 : e["C"];
   call->causal = a.causal != QKVET_CAUSAL_NONE || call->context > 0;
-  call->weights = stored_if_present(a.weights);
+  fill(a.weights, &call->weights);
 }
 
 // The numbers of a call whose tensors fit.
@@ -192,8 +192,12 @@ Stored batched(const qkvet_tensor& t, Storage storage) {
 }
 
 Projection projection(const qkvet_tensor& matrix, const qkvet_tensor& bias) {
-  return {stored_if_present(matrix), stored_if_present(bias), matrix.shape[0],
-          matrix.shape[1]};
+  Projection to;
+  fill(matrix, &to.matrix);
+  fill(bias, &to.bias);
+  to.rows = matrix.shape[0];
+  to.columns = matrix.shape[1];
+  return to;
 }
 
 const char* parts_in_order(int32_t fused) {

@@ -99,8 +99,8 @@ qkvet_status read_merge_extents(const qkvet_kernel* self,
   call->states_lse = stored(a.states_lse, Storage::kF32);
   call->o = stored(a.o, e.storage);
   call->lse = stored(a.lse, Storage::kF32);
-  call->indptr = view_if_present<const int64_t>(a.indptr);
-  call->row_mask = view_if_present<const uint8_t>(a.row_mask);
+  fill(a.indptr, &call->indptr);
+  fill(a.row_mask, &call->row_mask);
   return QKVET_OK;
 }
 

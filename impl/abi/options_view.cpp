@@ -11,14 +11,12 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-FieldMasks::Integers integers(const qkvet_tensor& t) {
-  FieldMasks::Integers to;
+void fill_integers(const qkvet_tensor& t, FieldMasks::Integers* to) {
   if (t.dtype.bits == 32) {
-    to.narrow = view_if_present<const int32_t>(t);
+    fill(t, &to->narrow);
   } else {
-    to.wide = view_if_present<const int64_t>(t);
+    fill(t, &to->wide);
   }
-  return to;
 }
 
 }  // namespace
@@ -130,38 +128,38 @@ void fill_options(const qkvet_forward_args& a, const Check& e,
     options->window_left = std::min(a.window_left, all);
     options->window_right = std::min(a.window_right, all);
   }
-  options->mask = view_if_present<const uint8_t>(a.mask);
-  options->bias = stored_if_present(a.bias);
+  fill(a.mask, &options->mask);
+  fill(a.bias, &options->bias);
   options->softcap = a.softcap;
-  options->sink = stored_if_present(a.sink);
-  options->slopes = stored_if_present(a.slopes);
+  fill(a.sink, &options->sink);
+  fill(a.slopes, &options->slopes);
   if (a.slopes.ndim == 1) {
     options->slopes.step[1] = options->slopes.step[0];
     options->slopes.step[0] = 0;
   }
-  options->q_len = view_if_present<const int64_t>(a.q_len);
-  options->kv_len = view_if_present<const int64_t>(a.kv_len);
-  options->cu_q = view_if_present<const int64_t>(a.cu_seqlens_q);
-  options->cu_k = view_if_present<const int64_t>(a.cu_seqlens_k);
+  fill(a.q_len, &options->q_len);
+  fill(a.kv_len, &options->kv_len);
+  fill(a.cu_seqlens_q, &options->cu_q);
+  fill(a.cu_seqlens_k, &options->cu_k);
   options->members = is_absent(a.cu_seqlens_q) ? 0 : e["sequences"];
   fill_rope(a.rope, a.rope_cos, a.rope_sin, &options->rope);
-  options->rope.q = view_if_present<const int64_t>(a.q_positions);
-  options->rope.k = view_if_present<const int64_t>(a.k_positions);
+  fill(a.q_positions, &options->rope.q);
+  fill(a.k_positions, &options->rope.k);
   KeyLists* const lists = &options->lists;
-  lists->keys = view_if_present<const int32_t>(a.key_indices);
+  fill(a.key_indices, &lists->keys);
   if (lists->present()) {
-    lists->counts = view_if_present<const int32_t>(a.topk_length);
+    fill(a.topk_length, &lists->counts);
     lists->entries = e["n"];
     lists->group = e["H"] / a.key_indices.shape[1];
     lists->block = std::max<int64_t>(a.key_block_size, 1);
   }
   FieldMasks* const fields = &options->fields;
-  fields->segments_q = integers(a.segments_q);
-  fields->segments_k = integers(a.segments_k);
-  fields->full_ranges = integers(a.full_ranges);
+  fill_integers(a.segments_q, &fields->segments_q);
+  fill_integers(a.segments_k, &fields->segments_k);
+  fill_integers(a.full_ranges, &fields->full_ranges);
   fields->ranges = is_absent(a.full_ranges) ? 0 : e["R"];
   fields->chunk = a.chunk;
-  fields->tree = view_if_present<const uint8_t>(a.tree_mask);
+  fill(a.tree_mask, &fields->tree);
   options->dropout = {a.dropout_p, a.dropout_seed, a.dropout_offset};
 }
 

@@ -94,10 +94,10 @@ inline void fill_f64(const qkvet_forward_args& a, F64Call* call) {
   call->k = view_of<const double>(a.k);
   call->v = view_of<const double>(a.v);
   call->o = view_of<double>(a.o);
-  call->lse = view_if_present<double>(a.lse);
-  call->weights = view_if_present<double>(a.weights);
-  call->bias = view_if_present<const double>(a.bias);
-  call->mask = view_if_present<const uint8_t>(a.mask);
+  fill(a.lse, &call->lse);
+  fill(a.weights, &call->weights);
+  fill(a.bias, &call->bias);
+  fill(a.mask, &call->mask);
   call->scale = a.scale_given != 0
                     ? static_cast<double>(a.scale)
                     : 1 / std::sqrt(static_cast<double>(call->width));
