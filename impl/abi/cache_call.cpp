@@ -66,7 +66,7 @@ void read_window(const qkvet_cache_config& c, Check* check, CacheShape* shape) {
   shape->rollback = c.rollback;
 }
 
-// Of checked scales [Hkv, columns].
+// Whether checked scales [Hkv, columns] are finite and not negative.
 bool are_finite(const View<const float>& scales, int64_t kv_heads,
                 int64_t columns) {
   for (int64_t head = 0; head < kv_heads; ++head) {

@@ -112,9 +112,13 @@ void check_fields(const qkvet_forward_args& a, Check* check) {
 // Tk of a call over pages: the extent in its other tensors, or the room of its
 // table.
 int64_t keys_in_pages(const qkvet_forward_args& a, const Check& e) {
-  for (const qkvet_tensor* t : {&a.mask, &a.bias, &a.weights, &a.k_positions}) {
-    if (present(*t) && t->ndim > 0 && t->shape != nullptr) {
-      return t->shape[t->ndim - 1];
+  const struct {
+    const qkvet_tensor& tensor;
+    int32_t rank;
+  } others[] = {{a.mask, 4}, {a.bias, 4}, {a.weights, 4}, {a.k_positions, 2}};
+  for (const auto& [t, rank] : others) {
+    if (t.ndim == rank && t.shape != nullptr) {
+      return t.shape[rank - 1];
     }
   }
   const bool lists = has_page_lists(a);
