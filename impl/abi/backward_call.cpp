@@ -20,6 +20,10 @@ constexpr TensorRow kGradients[] = {
         QKVET_BACKWARD_BIAS),
     ROW(d_sink, "H", kF32OrOfCall, Need::kOptional, QKVET_BACKWARD_SINK)};
 #undef ROW
+#define QKVET_BACKWARD_TENSOR(field, ...)                                  \
+  static_assert(has_row(offsetof(qkvet_backward_args, field), kGradients), \
+                #field " is not checked");
+#include "qkvet/tensors.def"
 
 }  // namespace
 

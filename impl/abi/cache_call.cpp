@@ -30,6 +30,14 @@ constexpr TensorRow kStep[] = {
     STEP(bias, "1,H,Tq,L", kF32OrOfCall, Need::kOptional, QKVET_CACHE_BIAS)};
 #undef CONFIG
 #undef STEP
+#define QKVET_CACHE_TENSOR(field, ...)                                 \
+  static_assert(                                                       \
+      has_row(offsetof(qkvet_cache_config, field), kOfHeads, kScales), \
+      #field " is not checked");
+#define QKVET_STEP_TENSOR(field, ...)                                          \
+  static_assert(has_row(offsetof(qkvet_cache_args, field), kNewTokens, kStep), \
+                #field " is not checked");
+#include "qkvet/tensors.def"
 struct ReadBack {
   qkvet_tensor k, v;
 };

@@ -17,7 +17,8 @@
 
 namespace qkvet::impl {
 
-// The names that shapes may use.
+// The names that shapes may use: those of kernel.h and its parts, and L tokens
+// that a cache holds after a step, R ranges, E columns of w_qkv.
 inline constexpr const char* kExtentNames[] = {
     "B",     "H",    "Hkv",       "Tq", "Tk",        "d",
     "dv",    "T",    "D",         "C",  "L",         "n",
@@ -126,6 +127,21 @@ struct TensorRow {
 };
 #define QKVET_ROW(args, field, ...) \
   { #field, offsetof(args, field), __VA_ARGS__ }
+
+// Whether a table has the tensor at `at`: for assertions over tensors.def that
+// no tensor is left unchecked.
+template <class... Tables>
+consteval bool has_row(size_t at, const Tables&... tables) {
+  const auto has = [at](const auto& table) {
+    for (const TensorRow& row : table) {
+      if (row.at == at) {
+        return true;
+      }
+    }
+    return false;
+  };
+  return (has(tables) || ...);
+}
 
 // Rules that are about more than one tensor, or about none.
 struct Rule {

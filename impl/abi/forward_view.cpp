@@ -52,6 +52,13 @@ constexpr TensorRow kOthers[] = {
     ROW(full_ranges, "B,R,2", kTypeInt32 | kTypeInt64),
     ROW(tree_mask, "B,Tq,Tq", kBytes)};
 #undef ROW
+// No kernel declares scales of quantised storage.
+#define QKVET_FORWARD_SCALE(...)
+#define QKVET_FORWARD_TENSOR(field, ...)                               \
+  static_assert(has_row(offsetof(qkvet_forward_args, field), kQueries, \
+                        kInRows, kTables, kOthers),                    \
+                #field " is not checked");
+#include "qkvet/tensors.def"
 
 bool present(const qkvet_tensor& t) { return !is_absent(t); }
 

@@ -34,6 +34,10 @@ constexpr TensorRow kOptional[] = {ROW(q, "B,H,T,d", kOfStages),
                                    ROW(mask_buffer, "C,C", kBytes),
                                    ROW(weights, "B,H,T,T", kOfCall)};
 #undef ROW
+#define QKVET_LAYER_TENSOR(field, ...)                                         \
+  static_assert(has_row(offsetof(qkvet_layer_args, field), kModel, kOptional), \
+                #field " is not checked");
+#include "qkvet/tensors.def"
 
 // Contradictions between fields, before any tensor is read.
 void check_fields(const qkvet_kernel* self, const qkvet_layer_args& a,

@@ -19,6 +19,11 @@ constexpr TensorRow kGradients[] = {
     ROW(d_b_v, "Hkv*dv", kOfCall),
     ROW(d_b_o, "D", kOfCall)};
 #undef ROW
+#define QKVET_LAYER_BACKWARD_TENSOR(field, ...)                        \
+  static_assert(                                                       \
+      has_row(offsetof(qkvet_layer_backward_args, field), kGradients), \
+      #field " is not checked");
+#include "qkvet/tensors.def"
 
 // The outputs of forward() are absent, and a gradient of a bias is present if
 // the bias is.

@@ -19,6 +19,10 @@ constexpr TensorRow kRaggedStates[] = {
     ROW(states, "S,H,dv", kOfCall, Need::kRequired),
     ROW(states_lse, "S,H", kTypeF32, Need::kRequired)};
 #undef ROW
+#define QKVET_MERGE_TENSOR(field, ...)                                         \
+  static_assert(has_row(offsetof(qkvet_merge_args, field), kOutputs, kStates), \
+                #field " is not checked");
+#include "qkvet/tensors.def"
 
 // Whether [..., T, H] has the layout of [..., H, T] without gaps; always true
 // for a tensor without elements.
