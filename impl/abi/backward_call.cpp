@@ -3,120 +3,77 @@
 
 #include <cmath>
 
-#include "impl/abi/gradient_tensor.h"
+#include "impl/abi/call_rows.h"
 #include "impl/abi/in_f32.h"
 #include "impl/abi/members.h"
 
 namespace qkvet::impl {
 namespace {
 
-// Refuses an optional gradient that was requested and cannot be returned.
-qkvet_status check_optional(const GradientTensor& row, uint64_t option,
-                            uint64_t declared, qkvet_text* why) {
-  if ((declared & option) == 0) {
-    return refuse_tensor(why, QKVET_UNSUPPORTED, row.name, "is not returned");
-  }
-  if (is_absent(*row.like)) {
-    return refuse_tensor(why, QKVET_INVALID_ARGUMENT, row.name,
-                         "is the gradient of a tensor that is absent");
-  }
-  return QKVET_OK;
-}
-
-qkvet_status read_gradients(const qkvet_kernel* self,
-                            const qkvet_backward_args& a,
-                            const qkvet_forward_args& f, BackwardCall* call,
-                            qkvet_text* why) {
-  const Storage type = call->forward.storage;
-  const GradientTensor rows[] = {{"d_o", &a.d_o, &f.o, false, &call->d_o},
-                                 {"d_q", &a.d_q, &f.q, false, &call->d_q},
-                                 {"d_k", &a.d_k, &f.k, false, &call->d_k},
-                                 {"d_v", &a.d_v, &f.v, false, &call->d_v}};
-  for (const GradientTensor& row : rows) {
-    const qkvet_status status = read_gradient(row, type, why);
-    if (status != QKVET_OK) {
-      return status;
-    }
-  }
-  const struct {
-    GradientTensor row;
-    uint64_t option;
-  } optional[] = {{{"d_bias", &a.d_bias, &f.bias, true, &call->d_bias},
-                   QKVET_BACKWARD_BIAS},
-                  {{"d_sink", &a.d_sink, &f.sink, true, &call->d_sink},
-                   QKVET_BACKWARD_SINK}};
-  for (const auto& [row, option] : optional) {
-    if (is_absent(*row.tensor)) {
-      continue;
-    }
-    qkvet_status status =
-        check_optional(row, option, self->backward->options, why);
-    status = status == QKVET_OK ? read_gradient(row, type, why) : status;
-    if (status != QKVET_OK) {
-      return status;
-    }
-  }
-  return QKVET_OK;
-}
-
-// Reads the arguments of forward() for a gradient.
-qkvet_status read_differentiated(const qkvet_kernel* self,
-                                 const qkvet_forward_args& f,
-                                 BackwardCall* call, qkvet_text* why) {
-  if (!is_absent(f.weights)) {
-    return refuse(why, QKVET_INVALID_ARGUMENT,
-                  "weights: absent in a call that is differentiated");
-  }
-  if (is_absent(f.lse)) {
-    return refuse(why, QKVET_INVALID_ARGUMENT,
-                  "lse: needed, as forward() gave it");
-  }
-  const qkvet_status status = read_forward(self, &f, &call->forward, why);
-  if (status != QKVET_OK) {
-    return status;
-  }
-  if (call->forward.options.fields.present()) {
-    return refuse(why, QKVET_UNSUPPORTED,
-                  "segments, ranges, chunks and trees are of forward() alone");
-  }
-  const Storage type = call->forward.storage;
-  call->q = stored(f.q, type);
-  call->k = stored(f.k, type);
-  call->v = stored(f.v, type);
-  call->o = stored(f.o, type);
-  return QKVET_OK;
-}
+#define ROW(field, ...) QKVET_ROW(qkvet_backward_args, field, __VA_ARGS__)
+constexpr TensorRow kGradients[] = {
+    ROW(d_o, "B,H,Tq,dv", kOfCall, Need::kRequired),
+    ROW(d_q, "B,H,Tq,d", kOfCall, Need::kRequired),
+    ROW(d_k, "B,Hkv,Tk,d", kOfCall, Need::kRequired),
+    ROW(d_v, "B,Hkv,Tk,dv", kOfCall, Need::kRequired),
+    ROW(d_bias, "B,H,Tq,Tk", kF32OrOfCall, Need::kOptional,
+        QKVET_BACKWARD_BIAS),
+    ROW(d_sink, "H", kF32OrOfCall, Need::kOptional, QKVET_BACKWARD_SINK)};
+#undef ROW
+#define QKVET_BACKWARD_TENSOR(field, ...)                                  \
+  static_assert(has_row(offsetof(qkvet_backward_args, field), kGradients), \
+                #field " is not checked");
+#include "qkvet/tensors.def"
 
 }  // namespace
 
 qkvet_status read_backward(const qkvet_kernel* self,
                            const qkvet_backward_args* args, BackwardCall* call,
                            qkvet_text* why) {
+  const qkvet_capabilities& can = *self->capabilities;
   qkvet_backward_args known = {};
-  qkvet_status status = read_struct(args, &known, why);
-  if (status != QKVET_OK) {
-    return status;
-  }
   qkvet_forward_args forward = {};
-  status = read_struct(known.forward, &forward, why);
-  // The struct of a newer host may be longer; the copy has only the fields of
-  // this library.
-  forward.struct_size = sizeof(forward);
-  if (status == QKVET_OK) {
-    status = read_differentiated(self, forward, call, why);
-  }
-  if (status == QKVET_OK) {
-    status = read_gradients(self, known, forward, call, why);
-  }
+  Check e(can, why);
+  e.copy(args, &known);
+  e.copy(known.forward, &forward);
+  e.rules(QKVET_INVALID_ARGUMENT,
+          {{!is_absent(forward.weights),
+            "weights: absent in a call that is differentiated"},
+           {is_absent(forward.lse), "lse: needed, as forward() gave it"},
+           {!is_absent(known.d_bias) && is_absent(forward.bias),
+            "d_bias: is the gradient of a tensor that is absent"},
+           {!is_absent(known.d_sink) && is_absent(forward.sink),
+            "d_sink: is the gradient of a tensor that is absent"}});
+  read_attention(self, forward, can.options & ~kPageOptions, &e,
+                 &call->forward);
+  e.rules(QKVET_UNSUPPORTED,
+          {{call->forward.options.fields.present(),
+            "segments, ranges, chunks and trees are of forward() alone"}});
+  e.options = self->backward->options;
+  e.rows(kGradients, &known);
+  qkvet_status status = e.status;
   if (status == QKVET_OK && call->forward.options.has_lengths()) {
     status = check_lengths(call->forward, why);
   }
   if (status == QKVET_OK) {
     status = check_positions(call->forward, why);
   }
+  if (status != QKVET_OK) {
+    return status;
+  }
+  call->q = stored(forward.q, e.storage);
+  call->k = stored(forward.k, e.storage);
+  call->v = stored(forward.v, e.storage);
+  call->o = stored(forward.o, e.storage);
+  call->d_o = stored(known.d_o, e.storage);
+  call->d_q = stored(known.d_q, e.storage);
+  call->d_k = stored(known.d_k, e.storage);
+  call->d_v = stored(known.d_v, e.storage);
+  fill(known.d_bias, &call->d_bias);
+  fill(known.d_sink, &call->d_sink);
   call->all_keys = call->forward.keys;
   call->row_room = call->forward.queries;
-  return status;
+  return QKVET_OK;
 }
 
 int64_t member_count(const BackwardCall& call) {

@@ -64,15 +64,16 @@ qkvet_status read_cache_config(const qkvet_kernel* self,
                                const qkvet_exec* exec, CacheShape* shape,
                                qkvet_text* why);
 
-// Checks a step on a sequence of `length` tokens, except for its size, its
-// window and undeclared options; the next token has position `position`. NULL:
-// nothing is wrong.
-const char* read_step(const CacheShape& shape, int64_t length, int64_t position,
-                      const qkvet_cache_args& args, CacheStep* step);
+// Checks a step on a sequence of `length` tokens, except for its size and its
+// window; the next token has position `position`.
+qkvet_status read_step(const CacheShape& shape, int64_t length,
+                       int64_t position, const qkvet_cache_args& args,
+                       CacheStep* step, qkvet_text* why);
 
-// [1, Hkv, length, columns] in f32, or the reason of a refusal.
-const char* read_rows_out(const CacheShape& shape, const qkvet_tensor& t,
-                          int64_t length, int64_t columns, Stored* out);
+// [1, Hkv, length, d] and [1, Hkv, length, dv] in f32.
+qkvet_status read_rows_out(const CacheShape& shape, int64_t length,
+                           const qkvet_tensor& k, const qkvet_tensor& v,
+                           Stored* k_out, Stored* v_out, qkvet_text* why);
 
 // a + b, or the largest possible number.
 constexpr int64_t add_up_to_most(int64_t a, int64_t b) {

@@ -114,6 +114,22 @@ void write_dropout_mask(const ForwardCall& call);
 // 1/sqrt(width), computed in double and rounded once: within 1 unit of 2^-24.
 float default_scale(int64_t width);
 
+// The options that only serving_call.h reads: pages and new tokens.
+inline constexpr uint64_t kPageOptions =
+    QKVET_OPTION_PAGED | QKVET_OPTION_PAGED_CSR | QKVET_OPTION_PACKED_PAGES |
+    QKVET_OPTION_PAGED_CHANNEL_GROUPS | QKVET_OPTION_APPEND;
+
+// Whether pages are in lists (page_indptr) and not in a block table.
+inline bool has_page_lists(const qkvet_forward_args& a) {
+  return !is_absent(a.page_indptr) || !is_absent(a.page_indices) ||
+         !is_absent(a.last_page_len);
+}
+
+// Checks a call with these options, and if it is right, fills *call: without k
+// and v in pages.
+void read_attention(const qkvet_kernel* self, const qkvet_forward_args& args,
+                    uint64_t options, Check* check, ForwardCall* call);
+
 // Fills *call or refuses: *why is then the reason. Only the outputs that `self`
 // declares may be requested, and q, k, v and o must have a storage type that it
 // declares.

@@ -2,177 +2,189 @@
 #include "impl/abi/layer_call.h"
 
 #include <cinttypes>
-#include <cstdio>
 
+#include "impl/abi/call_rows.h"
 #include "impl/abi/forward_view.h"
 
 namespace qkvet::impl {
 namespace {
 
-// Room for the longest reason below.
-constexpr size_t kReasonRoom = 128;
+#define ROW(field, ...) QKVET_ROW(qkvet_layer_args, field, __VA_ARGS__)
+// Each width is that of the first matrix that has it.
+constexpr TensorRow kModel[] = {ROW(x, "B,T,D;T,D", kOfCall, Need::kRequired),
+                                ROW(y, "B,T,D;T,D", kOfCall, Need::kRequired),
+                                ROW(w_q, "D,H*d", kOfCall, Need::kRequired),
+                                ROW(w_k, "D,Hkv*d", kOfCall, Need::kRequired),
+                                ROW(w_v, "D,Hkv*dv", kOfCall, Need::kRequired),
+                                ROW(w_o, "H*dv,D", kOfCall, Need::kRequired),
+                                ROW(b_q, "H*d", kOfCall),
+                                ROW(b_k, "Hkv*d", kOfCall),
+                                ROW(b_v, "Hkv*dv", kOfCall),
+                                ROW(b_o, "D", kOfCall)};
+// E: the columns of w_q, w_k and w_v together.
+constexpr TensorRow kOptional[] = {ROW(q, "B,H,T,d", kOfStages),
+                                   ROW(k, "B,Hkv,T,d", kOfStages),
+                                   ROW(v, "B,Hkv,T,dv", kOfStages),
+                                   ROW(attended, "B,H,T,dv", kOfStages),
+                                   ROW(rope_cos, "positions,d/2", kTypeF32),
+                                   ROW(rope_sin, "positions,d/2", kTypeF32),
+                                   ROW(positions, "B,T", kTypeInt64),
+                                   ROW(w_qkv, "D,E", kOfCall),
+                                   ROW(b_qkv, "E", kOfCall),
+                                   ROW(mask_buffer, "C,C", kBytes),
+                                   ROW(weights, "B,H,T,T", kOfCall)};
+#undef ROW
+#define QKVET_LAYER_TENSOR(field, ...)                                         \
+  static_assert(has_row(offsetof(qkvet_layer_args, field), kModel, kOptional), \
+                #field " is not checked");
+#include "qkvet/tensors.def"
 
-struct NamedTensor {
-  const char* name;
-  const qkvet_tensor* tensor;
-};
-
-// "w_k has 12 columns, 8 are needed"
-qkvet_status refuse_extent(qkvet_text* why, const char* name, int64_t found,
-                           const char* what, int64_t needed) {
-  char reason[kReasonRoom];
-  std::snprintf(reason, sizeof(reason),
-                "%s has %" PRId64 " %s, %" PRId64 " are needed", name, found,
-                what, needed);
-  return refuse(why, QKVET_INVALID_ARGUMENT, reason);
+// Contradictions between fields, before any tensor is read.
+void check_fields(const qkvet_kernel* self, const qkvet_layer_args& a,
+                  Check* check) {
+  const bool fused = a.fused != QKVET_FUSED_NONE;
+  const bool known = a.fused >= QKVET_FUSED_NONE && a.fused <= QKVET_FUSED_VKQ;
+  const bool whole = is_absent(a.b_qkv);
+  const bool stages = !is_absent(a.q) || !is_absent(a.k) || !is_absent(a.v) ||
+                      !is_absent(a.attended);
+  const uint64_t order =
+      known && fused ? QKVET_LAYER_FUSED_QKV << (a.fused - QKVET_FUSED_QKV) : 0;
+  check->rules(
+      QKVET_INVALID_ARGUMENT,
+      {{(a.x.ndim == 2) != (a.y.ndim == 2), "y: its rank is not that of x"},
+       {stages && (is_absent(a.q) || is_absent(a.k) || is_absent(a.v) ||
+                   is_absent(a.attended)),
+        "the stages q, k, v and attended come together: one is absent"},
+       {wrong_rope(a.rope, {&a.rope_cos, &a.rope_sin, &a.positions}),
+        kWrongRope},
+       {!known, "fused: no order of the parts of w_qkv"},
+       {is_absent(a.w_qkv) == fused || (!whole && !fused),
+        "w_qkv and b_qkv come with an order of their parts, fused"},
+       {fused && (is_absent(a.b_q) != whole || is_absent(a.b_k) != whole ||
+                  is_absent(a.b_v) != whole),
+        "b_qkv is given with b_q, b_k and b_v, or none of them"},
+       {!is_absent(a.mask_buffer) && a.causal != QKVET_CAUSAL_NONE,
+        "mask_buffer and causal: the buffer is the rule alone"}});
+  check->rules(QKVET_UNSUPPORTED, {{a.causal < QKVET_CAUSAL_NONE ||
+                                        a.causal > QKVET_CAUSAL_BOTTOM_RIGHT,
+                                    "causal: this mode is not known"},
+                                   {(order & ~self->layer->options) != 0,
+                                    "this order of w_qkv is not supported"}});
 }
 
-qkvet_status refuse_tensor(qkvet_text* why, qkvet_status status,
-                           const char* name, const char* wrong) {
-  char reason[kReasonRoom];
-  std::snprintf(reason, sizeof(reason), "%s: %s", name, wrong);
-  return refuse(why, status, reason);
-}
-
-// Ranks, devices and types; widths are checked later.
-qkvet_status check_tensors(const qkvet_kernel* self, const qkvet_layer_args& a,
-                           qkvet_text* why) {
-  const int32_t rank = a.x.ndim == 2 ? 2 : 3;
-  const struct {
-    NamedTensor named;
-    int32_t rank;
-    bool optional;
-  } rows[] = {{{"x", &a.x}, rank, false},  {{"y", &a.y}, rank, false},
-              {{"w_q", &a.w_q}, 2, false}, {{"w_k", &a.w_k}, 2, false},
-              {{"w_v", &a.w_v}, 2, false}, {{"w_o", &a.w_o}, 2, false},
-              {{"b_q", &a.b_q}, 1, true},  {{"b_k", &a.b_k}, 1, true},
-              {{"b_v", &a.b_v}, 1, true},  {{"b_o", &a.b_o}, 1, true}};
-  for (const auto& [named, ranks, optional] : rows) {
-    if (optional && is_absent(*named.tensor)) {
-      continue;
-    }
-    if (const char* wrong = wrong_with(*named.tensor, ranks)) {
-      return refuse_tensor(why, QKVET_INVALID_ARGUMENT, named.name, wrong);
-    }
-    if (!is_same(named.tensor->dtype, a.x.dtype)) {
-      return refuse_tensor(why, QKVET_UNSUPPORTED, named.name,
-                           "has another storage type than x");
-    }
-  }
-  return is_declared(*self->capabilities, a.x.dtype)
-             ? QKVET_OK
-             : refuse_tensor(why, QKVET_UNSUPPORTED, "x",
-                             "this kernel does not take this storage type");
-}
-
-struct MatrixRow {
-  const char* name;
-  const qkvet_tensor* matrix;
-  const char* bias_name;
-  const qkvet_tensor* bias;
-  int64_t rows;     // needed
-  int64_t columns;  // needed; 0: any multiple of `heads`
-  int64_t heads;
-  Projection* to;
-};
-
-qkvet_status read_projection(const MatrixRow& row, Storage storage,
-                             qkvet_text* why) {
-  const int64_t rows = row.matrix->shape[0], columns = row.matrix->shape[1];
-  if (rows != row.rows) {
-    return refuse_extent(why, row.name, rows, "rows", row.rows);
-  }
-  if (columns % row.heads != 0) {
-    return refuse_extent(why, row.name, columns, "columns, multiples of",
-                         row.heads);
-  }
-  if (row.columns != 0 && columns != row.columns) {
-    return refuse_extent(why, row.name, columns, "columns", row.columns);
-  }
-  *row.to = {stored(*row.matrix, storage), {}, rows, columns};
-  if (!is_absent(*row.bias)) {
-    if (row.bias->shape[0] != columns) {
-      return refuse_extent(why, row.bias_name, row.bias->shape[0], "elements",
-                           columns);
-    }
-    row.to->bias = stored(*row.bias, storage);
-  }
-  return QKVET_OK;
-}
-
-// The widths, each derived from the ones before.
-qkvet_status read_projections(const qkvet_layer_args& a, LayerCall* call,
-                              qkvet_text* why) {
-  const int64_t d_model = call->model_width;
-  const MatrixRow q = {"w_q",   &a.w_q, "b_q",   &a.b_q,
-                       d_model, 0,      a.heads, &call->w_q};
-  qkvet_status status = read_projection(q, call->storage, why);
-  if (status != QKVET_OK) {
-    return status;
-  }
-  call->width = call->w_q.columns / a.heads;
-  const MatrixRow k = {"w_k",  &a.w_k,    "b_k",
-                       &a.b_k, d_model,   a.kv_heads * call->width,
-                       1,      &call->w_k};
-  const MatrixRow v = {"w_v",   &a.w_v, "b_v",      &a.b_v,
-                       d_model, 0,      a.kv_heads, &call->w_v};
-  for (const MatrixRow& row : {k, v}) {
-    status = read_projection(row, call->storage, why);
-    if (status != QKVET_OK) {
-      return status;
-    }
-  }
-  call->value_width = call->w_v.columns / a.kv_heads;
-  const MatrixRow o = {
-      "w_o",   &a.w_o, "b_o",     &a.b_o, a.heads * call->value_width,
-      d_model, 1,      &call->w_o};
-  return read_projection(o, call->storage, why);
-}
-
-qkvet_status read_stages(const qkvet_kernel* self, const qkvet_layer_args& a,
-                         LayerCall* call, qkvet_text* why) {
-  const int64_t b = call->batch, t = call->tokens;
-  const struct {
-    NamedTensor named;
-    int64_t shape[4];
-    Stored* to;
-  } rows[] = {
-      {{"q", &a.q}, {b, call->heads, t, call->width}, &call->q},
-      {{"k", &a.k}, {b, call->kv_heads, t, call->width}, &call->k},
-      {{"v", &a.v}, {b, call->kv_heads, t, call->value_width}, &call->v},
-      {{"attended", &a.attended},
-       {b, call->heads, t, call->value_width},
-       &call->attended}};
-  if (is_absent(a.q) && is_absent(a.k) && is_absent(a.v) &&
-      is_absent(a.attended)) {
-    return QKVET_OK;
-  }
-  const qkvet_dtype declared = self->layer->stage;
-  const qkvet_dtype type = declared.bits != 0 ? declared : a.x.dtype;
-  Storage storage = Storage::kF32;
-  storage_of(type, &storage);
-  for (const auto& [named, shape, to] : rows) {
-    if (const char* wrong = wrong_with(*named.tensor, 4)) {
-      return refuse_tensor(why, QKVET_INVALID_ARGUMENT, named.name, wrong);
-    }
-    if (!is_same(named.tensor->dtype, type)) {
-      return refuse_tensor(why, QKVET_INVALID_ARGUMENT, named.name,
-                           "is not of the declared type of the stages");
-    }
-    for (int axis = 0; axis < 4; ++axis) {
-      constexpr const char* kAxes[] = {"members", "heads", "tokens",
-                                       "channels"};
-      if (named.tensor->shape[axis] != shape[axis]) {
-        return refuse_extent(why, named.name, named.tensor->shape[axis],
-                             kAxes[axis], shape[axis]);
+// Rows and columns 0 .. T - 1 are the causal rule.
+bool holds_causal_rule(const LayerCall& call) {
+  for (int64_t i = 0; i < call.tokens; ++i) {
+    for (int64_t j = 0; j < call.tokens; ++j) {
+      const uint8_t attends =
+          call.buffer.data[i * call.buffer.step[0] + j * call.buffer.step[1]];
+      if ((attends != 0) != (j <= i)) {
+        return false;
       }
     }
-    *to = stored(*named.tensor, storage);
   }
-  return QKVET_OK;
+  return true;
 }
 
-// [B, T, D] or [T, D] as [B, T, D].
+void fill_projections(const qkvet_layer_args& a, LayerCall* call) {
+  call->w_q = projection(a.w_q, a.b_q);
+  call->w_k = projection(a.w_k, a.b_k);
+  call->w_v = projection(a.w_v, a.b_v);
+  call->w_o = projection(a.w_o, a.b_o);
+  call->fused = a.fused;
+  if (a.fused == QKVET_FUSED_NONE) {
+    return;
+  }
+  call->w_qkv = projection(a.w_qkv, a.b_qkv);
+  int64_t column = 0;
+  for (const char* part = parts_in_order(a.fused); *part != '\0'; ++part) {
+    Projection* const to = *part == 'q'   ? &call->w_q
+                           : *part == 'k' ? &call->w_k
+                                          : &call->w_v;
+    take_part(*call, column, to);
+    column += to->columns;
+  }
+}
+
+void fill_call(const qkvet_layer_args& a, const Check& e, LayerCall* call) {
+  call->batch = e["B"];
+  call->tokens = e["T"];
+  call->model_width = e["D"];
+  call->heads = e["H"];
+  call->kv_heads = e["Hkv"];
+  call->width = e["d"];
+  call->value_width = e["dv"];
+  call->storage = e.storage;
+  call->x = batched(a.x, e.storage);
+  call->y = batched(a.y, e.storage);
+  fill_projections(a, call);
+  fill(a.q, &call->q);
+  fill(a.k, &call->k);
+  fill(a.v, &call->v);
+  fill(a.attended, &call->attended);
+  fill_rope(a.rope, a.rope_cos, a.rope_sin, &call->rope);
+  fill(a.positions, &call->rope.q);
+  call->scale = a.scale_given != 0 ? a.scale : default_scale(call->width);
+  fill(a.mask_buffer, &call->buffer);
+  call->context = is_absent(a.mask_buffer) ? 0 : e["C"];
+  call->causal = a.causal != QKVET_CAUSAL_NONE || call->context > 0;
+  fill(a.weights, &call->weights);
+}
+
+// The numbers of a call whose tensors fit.
+void check_numbers(const LayerCall& call, Check* check) {
+  if (call.context > 0 && call.context < call.tokens) {
+    return check->refuse(QKVET_INVALID_ARGUMENT,
+                         "%" PRId64 " tokens, and mask_buffer is for %" PRId64,
+                         call.tokens, call.context);
+  }
+  check->rules(QKVET_INVALID_ARGUMENT,
+               {{call.rope.present() && !has_positions(call.rope, call.rope.q,
+                                                       call.batch, call.tokens),
+                 "a position is no row of the tables"}});
+  check->rules(QKVET_UNSUPPORTED,
+               {{call.context > 0 && !holds_causal_rule(call),
+                 "mask_buffer: is not the causal mask"}});
+}
+
+}  // namespace
+
+void read_layer(const qkvet_kernel* self, const qkvet_layer_args& args,
+                Check* check, LayerCall* call) {
+  Check& e = *check;
+  if (args.heads < 1 || args.kv_heads < 1 || args.heads % args.kv_heads != 0) {
+    e.refuse(QKVET_INVALID_ARGUMENT,
+             "%" PRId64 " kv_heads do not divide %" PRId64 " heads",
+             args.kv_heads, args.heads);
+  }
+  e["H"] = args.heads;
+  e["Hkv"] = args.kv_heads;
+  if (args.x.ndim == 2) {
+    e["B"] = 1;
+  }
+  e.empty = Empty::kRefused;
+  check_fields(self, args, check);
+  e.rows(kModel, &args);
+  if (!e.ok()) {
+    return;
+  }
+  e["E"] = args.w_q.shape[1] + args.w_k.shape[1] + args.w_v.shape[1];
+  const qkvet_dtype stage = self->layer->stage;
+  e.stage = stage.bits != 0 ? stage : args.x.dtype;
+  e.rows(kOptional, &args);
+  if (e.ok()) {
+    fill_call(args, e, call);
+    check_numbers(*call, check);
+  }
+}
+
+qkvet_status read_layer(const qkvet_kernel* self, const qkvet_layer_args& args,
+                        LayerCall* call, qkvet_text* why) {
+  Check check(*self->capabilities, why);
+  read_layer(self, args, &check, call);
+  return check.status;
+}
+
 Stored batched(const qkvet_tensor& t, Storage storage) {
   Stored view = stored(t, storage);
   if (t.ndim == 2) {
@@ -183,80 +195,24 @@ Stored batched(const qkvet_tensor& t, Storage storage) {
   return view;
 }
 
-qkvet_status read_model(const qkvet_layer_args& a, LayerCall* call,
-                        qkvet_text* why) {
-  const int32_t rank = a.x.ndim;
-  constexpr const char* kAxes[] = {"members", "tokens", "columns"};
-  for (int32_t axis = 0; axis < rank; ++axis) {
-    if (a.y.shape[axis] != a.x.shape[axis]) {
-      return refuse_extent(why, "y", a.y.shape[axis], kAxes[axis + 3 - rank],
-                           a.x.shape[axis]);
-    }
-  }
-  call->batch = rank == 3 ? a.x.shape[0] : 1;
-  call->tokens = a.x.shape[rank - 2];
-  call->model_width = a.x.shape[rank - 1];
-  call->x = batched(a.x, call->storage);
-  call->y = batched(a.y, call->storage);
-  return QKVET_OK;
+Projection projection(const qkvet_tensor& matrix, const qkvet_tensor& bias) {
+  Projection to;
+  fill(matrix, &to.matrix);
+  fill(bias, &to.bias);
+  to.rows = matrix.shape[0];
+  to.columns = matrix.shape[1];
+  return to;
 }
 
-const char* read_rotation(const qkvet_layer_args& a, LayerCall* call) {
-  Rope* const rope = &call->rope;
-  if (const char* wrong =
-          read_rope(a.rope, a.rope_cos, a.rope_sin, call->width, rope)) {
-    return wrong;
-  }
-  if (!rope->present()) {
-    return is_absent(a.positions) ? nullptr : "positions, and no rotation";
-  }
-  if (const char* wrong =
-          read_positions(a.positions, call->batch, call->tokens, &rope->q)) {
-    return wrong;
-  }
-  return has_positions(*rope, rope->q, call->batch, call->tokens)
-             ? nullptr
-             : "a position is no row of the tables";
+const char* parts_in_order(int32_t fused) {
+  constexpr const char* kOrders[] = {"",    "qkv", "qvk", "kqv",
+                                     "kvq", "vqk", "vkq"};
+  return kOrders[fused];
 }
 
-}  // namespace
-
-qkvet_status read_layer(const qkvet_kernel* self, const qkvet_layer_args& args,
-                        LayerCall* call, qkvet_text* why) {
-  if (args.heads < 1 || args.kv_heads < 1 || args.heads % args.kv_heads != 0) {
-    char reason[kReasonRoom];
-    std::snprintf(reason, sizeof(reason),
-                  "%" PRId64 " kv_heads do not divide %" PRId64 " heads",
-                  args.kv_heads, args.heads);
-    return refuse(why, QKVET_INVALID_ARGUMENT, reason);
-  }
-  if (args.causal < QKVET_CAUSAL_NONE ||
-      args.causal > QKVET_CAUSAL_BOTTOM_RIGHT) {
-    return refuse(why, QKVET_UNSUPPORTED, "this causal mode is not supported");
-  }
-  qkvet_status status = check_tensors(self, args, why);
-  if (status != QKVET_OK) {
-    return status;
-  }
-  storage_of(args.x.dtype, &call->storage);
-  call->heads = args.heads;
-  call->kv_heads = args.kv_heads;
-  status = read_model(args, call, why);
-  if (status == QKVET_OK) {
-    status = read_projections(args, call, why);
-  }
-  if (status == QKVET_OK) {
-    status = read_stages(self, args, call, why);
-  }
-  if (status != QKVET_OK) {
-    return status;
-  }
-  if (const char* wrong = read_rotation(args, call)) {
-    return refuse(why, QKVET_INVALID_ARGUMENT, wrong);
-  }
-  call->scale = args.scale_given != 0 ? args.scale : default_scale(call->width);
-  call->causal = args.causal != QKVET_CAUSAL_NONE;
-  return read_layer_storage(self, args, call, why);
+void take_part(const LayerCall& call, int64_t column, Projection* part) {
+  part->matrix = call.w_qkv.matrix.from(0, column, 0, 0);
+  part->bias = call.w_qkv.bias.from(column, 0, 0, 0);
 }
 
 }  // namespace qkvet::impl

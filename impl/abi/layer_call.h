@@ -73,10 +73,14 @@ void turn_heads(const LayerCall& call, int64_t heads, float* rows) {
 qkvet_status read_layer(const qkvet_kernel* self, const qkvet_layer_args& args,
                         LayerCall* call, qkvet_text* why);
 
-// The part of read_layer() for the fields after the stages of the struct.
-qkvet_status read_layer_storage(const qkvet_kernel* self,
-                                const qkvet_layer_args& args, LayerCall* call,
-                                qkvet_text* why);
+// The same as a part of other checks.
+void read_layer(const qkvet_kernel* self, const qkvet_layer_args& args,
+                Check* check, LayerCall* call);
+
+// A checked [B, T, D] or [T, D] as [B, T, D].
+Stored batched(const qkvet_tensor& t, Storage storage);
+// A checked matrix and its bias, which may be absent.
+Projection projection(const qkvet_tensor& matrix, const qkvet_tensor& bias);
 // "qkv" for QKVET_FUSED_QKV; `fused` is a legal number.
 const char* parts_in_order(int32_t fused);
 // The part of w_qkv and its bias that begins at this column.

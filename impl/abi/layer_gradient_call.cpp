@@ -1,87 +1,71 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "impl/abi/layer_gradient_call.h"
 
-#include "impl/abi/gradient_tensor.h"
+#include "impl/abi/call_rows.h"
 
 namespace qkvet::impl {
 namespace {
 
-// The outputs of forward() must be absent.
-qkvet_status check_outputs_absent(const qkvet_layer_args& a, qkvet_text* why) {
+#define ROW(field, ...) QKVET_ROW(qkvet_layer_backward_args, field, __VA_ARGS__)
+constexpr TensorRow kGradients[] = {
+    ROW(d_y, "B,T,D;T,D", kOfCall, Need::kRequired),
+    ROW(d_x, "B,T,D;T,D", kOfCall, Need::kRequired),
+    ROW(d_w_q, "D,H*d", kOfCall, Need::kRequired),
+    ROW(d_w_k, "D,Hkv*d", kOfCall, Need::kRequired),
+    ROW(d_w_v, "D,Hkv*dv", kOfCall, Need::kRequired),
+    ROW(d_w_o, "H*dv,D", kOfCall, Need::kRequired),
+    ROW(d_b_q, "H*d", kOfCall),
+    ROW(d_b_k, "Hkv*d", kOfCall),
+    ROW(d_b_v, "Hkv*dv", kOfCall),
+    ROW(d_b_o, "D", kOfCall)};
+#undef ROW
+#define QKVET_LAYER_BACKWARD_TENSOR(field, ...)                        \
+  static_assert(                                                       \
+      has_row(offsetof(qkvet_layer_backward_args, field), kGradients), \
+      #field " is not checked");
+#include "qkvet/tensors.def"
+
+// The outputs of forward() are absent, and a gradient of a bias is present if
+// the bias is.
+void check_presence(const qkvet_layer_backward_args& a,
+                    const qkvet_layer_args& l, Check* check) {
   const struct {
     const char* name;
-    const qkvet_tensor* tensor;
-  } outputs[] = {{"y", &a.y},
-                 {"q", &a.q},
-                 {"k", &a.k},
-                 {"v", &a.v},
-                 {"attended", &a.attended},
-                 {"weights", &a.weights}};
+    const qkvet_tensor& tensor;
+  } outputs[] = {{"y", l.y},
+                 {"q", l.q},
+                 {"k", l.k},
+                 {"v", l.v},
+                 {"attended", l.attended},
+                 {"weights", l.weights}};
   for (const auto& [name, tensor] : outputs) {
-    if (!is_absent(*tensor)) {
-      return refuse_tensor(why, QKVET_INVALID_ARGUMENT, name,
-                           "absent in a call that is differentiated");
+    if (!is_absent(tensor)) {
+      check->refuse(QKVET_INVALID_ARGUMENT,
+                    "%s: absent in a call that is differentiated", name);
     }
   }
-  return QKVET_OK;
-}
-
-qkvet_status read_parameters(const qkvet_layer_backward_args& a,
-                             const qkvet_layer_args& l, LayerGradientCall* call,
-                             qkvet_text* why) {
   const struct {
-    GradientTensor row;
-    const Projection& of;
-    Projection* to;
-  } rows[] = {{{"d_w_q", &a.d_w_q, &l.w_q, false, &call->d_w_q.matrix},
-               call->layer.w_q,
-               &call->d_w_q},
-              {{"d_w_k", &a.d_w_k, &l.w_k, false, &call->d_w_k.matrix},
-               call->layer.w_k,
-               &call->d_w_k},
-              {{"d_w_v", &a.d_w_v, &l.w_v, false, &call->d_w_v.matrix},
-               call->layer.w_v,
-               &call->d_w_v},
-              {{"d_w_o", &a.d_w_o, &l.w_o, false, &call->d_w_o.matrix},
-               call->layer.w_o,
-               &call->d_w_o}};
-  for (const auto& [row, of, to] : rows) {
-    const qkvet_status status = read_gradient(row, call->layer.storage, why);
-    if (status != QKVET_OK) {
-      return status;
-    }
-    to->rows = of.rows;
-    to->columns = of.columns;
-  }
-  const GradientTensor biases[] = {
-      {"d_b_q", &a.d_b_q, &l.b_q, false, &call->d_w_q.bias},
-      {"d_b_k", &a.d_b_k, &l.b_k, false, &call->d_w_k.bias},
-      {"d_b_v", &a.d_b_v, &l.b_v, false, &call->d_w_v.bias},
-      {"d_b_o", &a.d_b_o, &l.b_o, false, &call->d_w_o.bias}};
-  for (const GradientTensor& row : biases) {
-    if (is_absent(*row.like) && is_absent(*row.tensor)) {
-      continue;
-    }
-    if (is_absent(*row.like)) {
-      return refuse_tensor(why, QKVET_INVALID_ARGUMENT, row.name,
-                           "is the gradient of a bias that is absent");
-    }
-    const qkvet_status status = read_gradient(row, call->layer.storage, why);
-    if (status != QKVET_OK) {
-      return status;
+    const char* name;
+    const qkvet_tensor &gradient, &bias;
+  } biases[] = {{"d_b_q", a.d_b_q, l.b_q},
+                {"d_b_k", a.d_b_k, l.b_k},
+                {"d_b_v", a.d_b_v, l.b_v},
+                {"d_b_o", a.d_b_o, l.b_o}};
+  for (const auto& [name, gradient, bias] : biases) {
+    if (is_absent(gradient) != is_absent(bias)) {
+      check->refuse(QKVET_INVALID_ARGUMENT,
+                    is_absent(bias)
+                        ? "%s: is the gradient of a bias that is absent"
+                        : "%s: is absent, and its bias is present",
+                    name);
     }
   }
-  return QKVET_OK;
-}
-
-// [B, T, D] or [T, D] as [B, T, D].
-Stored batched(Stored view, int32_t rank) {
-  if (rank == 2) {
-    view.step[2] = view.step[1];
-    view.step[1] = view.step[0];
-    view.step[0] = 0;
-  }
-  return view;
+  const auto other_rank = [&l](const qkvet_tensor& t) {
+    return !is_absent(t) && t.ndim != l.x.ndim;
+  };
+  check->rules(QKVET_INVALID_ARGUMENT,
+               {{other_rank(a.d_y), "d_y: its rank is not that of x"},
+                {other_rank(a.d_x), "d_x: its rank is not that of x"}});
 }
 
 }  // namespace
@@ -91,29 +75,26 @@ qkvet_status read_layer_gradient(const qkvet_kernel* self,
                                  LayerGradientCall* call, qkvet_text* why) {
   qkvet_layer_backward_args known = {};
   qkvet_layer_args layer = {};
-  qkvet_status status = read_struct(args, &known, why);
-  if (status == QKVET_OK) {
-    status = read_struct(known.layer, &layer, why);
+  Check e(*self->capabilities, why);
+  e.copy(args, &known);
+  e.copy(known.layer, &layer);
+  if (e.ok()) {
+    check_presence(known, layer, &e);
+    layer.y = layer.x;  // of the same shape, and never written
+    read_layer(self, layer, &e, &call->layer);
+    call->layer.y = {};
   }
-  if (status == QKVET_OK) {
-    status = check_outputs_absent(layer, why);
+  e.rows(kGradients, &known);
+  if (!e.ok()) {
+    return e.status;
   }
-  if (status != QKVET_OK) {
-    return status;
-  }
-  layer.y = layer.x;  // of the same shape, and never written
-  status = read_layer(self, layer, &call->layer, why);
-  call->layer.y = {};
-  const GradientTensor rows[] = {
-      {"d_y", &known.d_y, &layer.x, false, &call->d_y},
-      {"d_x", &known.d_x, &layer.x, false, &call->d_x}};
-  for (const GradientTensor& row : rows) {
-    if (status == QKVET_OK) {
-      status = read_gradient(row, call->layer.storage, why);
-      *row.to = batched(*row.to, layer.x.ndim);
-    }
-  }
-  return status == QKVET_OK ? read_parameters(known, layer, call, why) : status;
+  call->d_y = batched(known.d_y, e.storage);
+  call->d_x = batched(known.d_x, e.storage);
+  call->d_w_q = projection(known.d_w_q, known.d_b_q);
+  call->d_w_k = projection(known.d_w_k, known.d_b_k);
+  call->d_w_v = projection(known.d_w_v, known.d_b_v);
+  call->d_w_o = projection(known.d_w_o, known.d_b_o);
+  return QKVET_OK;
 }
 
 }  // namespace qkvet::impl

@@ -215,31 +215,14 @@ struct Options {
   Options from(int64_t b, int64_t h, int64_t i, int64_t j) const;
 };
 
-// A vector of int64 with `extent` elements, or any number of them (-1).
-qkvet_status read_integers(const qkvet_tensor& t, int64_t extent,
-                           View<const int64_t>* to, qkvet_text* why);
-
-// The slopes of a call with a checked q: [H], or [members, H].
-qkvet_status read_slopes(const qkvet_forward_args& args, int64_t members,
-                         Stored* slopes, qkvet_text* why);
-
-// The mask, if any, of a call with checked q and k.
-qkvet_status read_mask(const qkvet_forward_args& args,
-                       View<const uint8_t>* mask, qkvet_text* why);
-
-// The masks in a few numbers of a call with a checked q and `keys`
-// keys.
-qkvet_status read_fields(const qkvet_forward_args& args, int64_t keys,
-                         FieldMasks* fields, qkvet_text* why);
-
 // The name of a field that is set and not supported by a kernel with these
 // QKVET_OPTION_*, or NULL.
 const char* unknown_field(const qkvet_forward_args& args, uint64_t declared);
 
-// Fills *options, or refuses with a reason: in `args`, q, k, v and o have been
-// checked, and every field is known.
-qkvet_status read_options(const qkvet_forward_args& args, Options* options,
-                          qkvet_text* why);
+struct Check;  // call_rows.h
+// The options of a checked call.
+void fill_options(const qkvet_forward_args& args, const Check& check,
+                  Options* options);
 
 }  // namespace qkvet::impl
 

@@ -7,6 +7,7 @@
 #define QKVET_IMPL_ABI_ROPE_H_
 
 #include <cstdint>
+#include <initializer_list>
 
 #include "impl/abi/tensor_view.h"
 #include "qkvet/kernel.h"
@@ -25,13 +26,16 @@ struct Rope {
   Rope from(int64_t b, int64_t i, int64_t j) const;
 };
 
-// Reads the tables for heads of `width` channels, or returns what is wrong with
-// them; some values of `style` mean no rotation and no tables.
-const char* read_rope(int32_t style, const qkvet_tensor& cos,
-                      const qkvet_tensor& sin, int64_t width, Rope* rope);
-// Positions [members, rows], or what is wrong with them.
-const char* read_positions(const qkvet_tensor& t, int64_t members, int64_t rows,
-                           View<const int64_t>* positions);
+// Whether a call has an unknown style, or some of the tensors of a rotation
+// although it has no rotation, or not all of them although it has one.
+bool wrong_rope(int32_t style,
+                std::initializer_list<const qkvet_tensor*> tensors);
+inline constexpr const char* kWrongRope =
+    "rope: halves or interleaved pairs come with both tables and all "
+    "positions, and no rotation comes without them";
+// The style and the checked tables of a call; positions are the caller's.
+void fill_rope(int32_t style, const qkvet_tensor& cos, const qkvet_tensor& sin,
+               Rope* rope);
 // Whether the tables have all positions of [members, rows].
 bool has_positions(const Rope& rope, const View<const int64_t>& positions,
                    int64_t members, int64_t rows);

@@ -28,30 +28,6 @@ bool is_declared(const qkvet_capabilities& c, qkvet_dtype type) {
   return c.dtype_count == 0 && is_same(type, kF32);
 }
 
-const char* wrong_with(const qkvet_tensor& t, int32_t rank, Empty empty) {
-  if (is_absent(t)) {
-    return "a required tensor is absent";
-  }
-  if (t.ndim != rank || t.shape == nullptr || t.strides == nullptr) {
-    return "a tensor has the wrong rank or no shape and strides";
-  }
-  if (t.device_type != QKVET_DEVICE_CPU) {
-    return "only tensors on the CPU are supported";
-  }
-  bool has_elements = true;
-  for (int32_t axis = 0; axis < rank; ++axis) {
-    if (t.shape[axis] < 0) {
-      return "an extent is negative";
-    }
-    has_elements = has_elements && t.shape[axis] > 0;
-  }
-  if (!has_elements) {
-    return empty == Empty::kAllowed ? nullptr
-                                    : "empty extents are not supported";
-  }
-  return t.data == nullptr ? "a tensor has elements and no data" : nullptr;
-}
-
 Stored stored(const qkvet_tensor& t, Storage type) {
   Stored result = {first_element(t), type};
   for (int32_t axis = 0; axis < t.ndim; ++axis) {

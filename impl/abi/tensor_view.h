@@ -41,13 +41,6 @@ constexpr bool is_absent(const qkvet_tensor& t) {
   return t.data == nullptr && t.ndim == 0;
 }
 
-// Whether a tensor may have extents of 0.
-enum class Empty : uint8_t { kRefused, kAllowed };
-
-// The error in a tensor on the CPU, except for its type; NULL: there is none.
-const char* wrong_with(const qkvet_tensor& t, int32_t rank,
-                       Empty empty = Empty::kRefused);
-
 // A tensor of rank 4 or less. The step of an extent of 1 is 0, independent of
 // the caller's stride: it is never multiplied into an address.
 template <class T>
@@ -131,7 +124,7 @@ struct Stored {
   }
 };
 
-// The view of a tensor of type `type` that wrong_with() has passed.
+// The view of a checked tensor of type `type`.
 Stored stored(const qkvet_tensor& t, Storage type);
 
 // Writes `reason` to *why, truncated to its room, and returns `status`.

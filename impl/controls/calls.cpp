@@ -308,8 +308,12 @@ qkvet_status forward_keeping(const qkvet_kernel* self, qkvet_context* context,
                              const qkvet_exec* exec, qkvet_text* why) {
   // Never destroyed, because its threads wait in it.
   static KeptByProcess& kept = *new KeptByProcess;
-  kept.keep(args->q.ndim == 4 ? args->q.shape[2] : 0);
-  return kRowForward<Controlled>(self, context, args, exec, why);
+  const qkvet_status status =
+      kRowForward<Controlled>(self, context, args, exec, why);
+  if (status == QKVET_OK) {  // only then are the extents known
+    kept.keep(args->q.shape[2]);
+  }
+  return status;
 }
 
 }  // namespace

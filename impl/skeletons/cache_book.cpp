@@ -21,18 +21,14 @@ void write_rows(const Rows& from, int64_t head, int64_t n, int64_t width,
 
 qkvet_status CacheBook::step(const qkvet_cache_args& args, qkvet_text* why) {
   CacheStep step;
-  const char* wrong =
+  const int64_t n = has(args.sequence) ? length(args.sequence) : 0;
+  const qkvet_status read =
       has(args.sequence)
-          ? read_step(shape_, length(args.sequence),
-                      gaps(args.sequence).position(length(args.sequence)), args,
-                      &step)
-          : "there is no such sequence";
-  if (wrong != nullptr) {
-    return refuse(why, QKVET_INVALID_ARGUMENT, wrong);
-  }
-  if ((step.mask.data != nullptr && (shape_.options & QKVET_CACHE_MASK) == 0) ||
-      (step.bias.present() && (shape_.options & QKVET_CACHE_BIAS) == 0)) {
-    return refuse(why, QKVET_UNSUPPORTED, "this cache has no mask or no bias");
+          ? read_step(shape_, n, gaps(args.sequence).position(n), args, &step,
+                      why)
+          : refuse(why, QKVET_INVALID_ARGUMENT, "there is no such sequence");
+  if (read != QKVET_OK) {
+    return read;
   }
   const int64_t before = held(step.sequence);
   const int64_t first = before + step.tokens - step.queries;
@@ -105,12 +101,10 @@ qkvet_status CacheBook::read_back(int64_t sequence, const qkvet_tensor& k,
                                   qkvet_text* why) const {
   const int64_t n = length(sequence);
   Stored k_out, v_out;
-  const char* wrong = read_rows_out(shape_, k, n, shape_.width, &k_out);
-  if (wrong == nullptr) {
-    wrong = read_rows_out(shape_, v, n, shape_.value_width, &v_out);
-  }
-  if (wrong != nullptr) {
-    return refuse(why, QKVET_INVALID_ARGUMENT, wrong);
+  const qkvet_status status =
+      read_rows_out(shape_, n, k, v, &k_out, &v_out, why);
+  if (status != QKVET_OK) {
+    return status;
   }
   std::vector<float> room(
       static_cast<size_t>(n * std::max(shape_.width, shape_.value_width)));

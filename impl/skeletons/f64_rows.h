@@ -19,6 +19,7 @@
 #include <memory>
 #include <new>
 
+#include "impl/abi/call_rows.h"
 #include "impl/abi/declare.h"
 #include "impl/abi/options_view.h"
 #include "impl/abi/tensor_view.h"
@@ -69,45 +70,17 @@ struct F64Call {
   }
 };
 
-inline bool f64_extents(const qkvet_tensor& t, int64_t a, int64_t b, int64_t c,
-                        int64_t d) {
-  return t.shape[0] == a && t.shape[1] == b && t.shape[2] == c &&
-         (t.ndim < 4 || t.shape[3] == d);
-}
-
-// The error in a tensor; NULL: there is none.
-inline const char* wrong_with_f64(const qkvet_tensor& t, int32_t rank) {
-  if (const char* wrong = wrong_with(t, rank)) {
-    return wrong;
-  }
-  return is_same(t.dtype, kF64) ? nullptr : "all tensors must be f64";
-}
-
-inline const char* wrong_with_f64_tensors(const qkvet_forward_args& a) {
-  for (const qkvet_tensor* t : {&a.q, &a.k, &a.v, &a.o}) {
-    if (const char* wrong = wrong_with_f64(*t, 4)) {
-      return wrong;
-    }
-  }
-  const char* wrong = is_absent(a.lse) ? nullptr : wrong_with_f64(a.lse, 3);
-  if (wrong == nullptr && !is_absent(a.weights)) {
-    wrong = wrong_with_f64(a.weights, 4);
-  }
-  if (wrong == nullptr && !is_absent(a.bias)) {
-    wrong = wrong_with_f64(a.bias, 4);
-  }
-  return wrong;
-}
-
-inline bool f64_shapes_agree(const qkvet_forward_args& a) {
-  const int64_t B = a.q.shape[0], H = a.q.shape[1], Tq = a.q.shape[2];
-  const int64_t Hkv = a.k.shape[1], Tk = a.k.shape[2], dv = a.v.shape[3];
-  return H % Hkv == 0 && f64_extents(a.k, B, Hkv, Tk, a.q.shape[3]) &&
-         f64_extents(a.v, B, Hkv, Tk, dv) && f64_extents(a.o, B, H, Tq, dv) &&
-         (is_absent(a.lse) || f64_extents(a.lse, B, H, Tq, 0)) &&
-         (is_absent(a.weights) || f64_extents(a.weights, B, H, Tq, Tk)) &&
-         (is_absent(a.bias) || f64_extents(a.bias, B, H, Tq, Tk));
-}
+#define ROW(field, ...) QKVET_ROW(qkvet_forward_args, field, __VA_ARGS__)
+inline constexpr TensorRow kF64Tensors[] = {
+    ROW(q, "B,H,Tq,d", kTypeF64, Need::kRequired),
+    ROW(k, "B,Hkv,Tk,d", kTypeF64, Need::kRequired),
+    ROW(v, "B,Hkv,Tk,dv", kTypeF64, Need::kRequired),
+    ROW(o, "B,H,Tq,dv", kTypeF64, Need::kRequired),
+    ROW(lse, "B,H,Tq", kTypeF64),
+    ROW(weights, "B,H,Tq,Tk", kTypeF64),
+    ROW(bias, "B,H,Tq,Tk", kTypeF64),
+    ROW(mask, "B,H,Tq,Tk", kBytes)};
+#undef ROW
 
 inline void fill_f64(const qkvet_forward_args& a, F64Call* call) {
   call->batch = a.q.shape[0];
@@ -121,15 +94,10 @@ inline void fill_f64(const qkvet_forward_args& a, F64Call* call) {
   call->k = view_of<const double>(a.k);
   call->v = view_of<const double>(a.v);
   call->o = view_of<double>(a.o);
-  if (!is_absent(a.lse)) {
-    call->lse = view_of<double>(a.lse);
-  }
-  if (!is_absent(a.weights)) {
-    call->weights = view_of<double>(a.weights);
-  }
-  if (!is_absent(a.bias)) {
-    call->bias = view_of<const double>(a.bias);
-  }
+  fill(a.lse, &call->lse);
+  fill(a.weights, &call->weights);
+  fill(a.bias, &call->bias);
+  fill(a.mask, &call->mask);
   call->scale = a.scale_given != 0
                     ? static_cast<double>(a.scale)
                     : 1 / std::sqrt(static_cast<double>(call->width));
@@ -139,37 +107,35 @@ inline void fill_f64(const qkvet_forward_args& a, F64Call* call) {
 }
 
 // Fills *call, or refuses with a reason.
-inline qkvet_status read_f64(const qkvet_forward_args* args, F64Call* call,
+inline qkvet_status read_f64(const qkvet_kernel* self,
+                             const qkvet_forward_args* args, F64Call* call,
                              qkvet_text* why) {
-  qkvet_forward_args known;
-  const qkvet_status status = read_struct(args, &known, why);
-  if (status != QKVET_OK) {
-    return status;
+  qkvet_forward_args known = {};
+  Check e(*self->capabilities, why);
+  e.copy(args, &known);
+  if (const char* unknown =
+          e.ok() ? unknown_field(known, kF64Options) : nullptr) {
+    e.refuse(QKVET_UNSUPPORTED, "%s", unknown);
   }
-  if (const char* wrong = wrong_with_f64_tensors(known)) {
-    return refuse(why, QKVET_UNSUPPORTED, wrong);
+  e.empty = Empty::kRefused;
+  e.rows(kF64Tensors, &known);
+  e.rules(QKVET_UNSUPPORTED, {{known.causal < QKVET_CAUSAL_NONE ||
+                                   known.causal > QKVET_CAUSAL_BOTTOM_RIGHT,
+                               "causal: this mode is not known"}});
+  e.rules(QKVET_INVALID_ARGUMENT,
+          {{e["Hkv"] > 0 && e["H"] % e["Hkv"] != 0, "Hkv does not divide H"}});
+  if (e.ok()) {
+    *call = {};
+    fill_f64(known, call);
   }
-  if (const char* unknown = unknown_field(known, kF64Options)) {
-    return refuse(why, QKVET_UNSUPPORTED, unknown);
-  }
-  if (known.causal < QKVET_CAUSAL_NONE ||
-      known.causal > QKVET_CAUSAL_BOTTOM_RIGHT) {
-    return refuse(why, QKVET_UNSUPPORTED, "this causal mode is not supported");
-  }
-  if (!f64_shapes_agree(known)) {
-    return refuse(why, QKVET_INVALID_ARGUMENT,
-                  "the shapes of the tensors contradict each other");
-  }
-  *call = {};
-  fill_f64(known, call);
-  return read_mask(known, &call->mask, why);
+  return e.status;
 }
 
-inline qkvet_status supports_f64(const qkvet_kernel*,
+inline qkvet_status supports_f64(const qkvet_kernel* self,
                                  const qkvet_forward_args* args,
                                  qkvet_text* why) {
   F64Call call;
-  return read_f64(args, &call, why);
+  return read_f64(self, args, &call, why);
 }
 
 struct F64Hooks {
@@ -255,13 +221,13 @@ struct F64Rows {
     }
   }
 
-  static qkvet_status forward(const qkvet_kernel*, qkvet_context*,
+  static qkvet_status forward(const qkvet_kernel* self, qkvet_context*,
                               const qkvet_forward_args* args,
                               const qkvet_exec* exec, qkvet_text* why) {
     F64Call call;
     qkvet_status status = check_exec(exec, why);
     if (status == QKVET_OK) {
-      status = read_f64(args, &call, why);
+      status = read_f64(self, args, &call, why);
     }
     if (status != QKVET_OK) {
       return status;

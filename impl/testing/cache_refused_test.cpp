@@ -61,10 +61,10 @@ std::vector<ConfigRow> config_rows() {
        kNo, QKVET_CACHE_FP8_PER_TOKEN},
       {"this cache has no sliding window", [](C& c, Tensors&) { c.window = 2; },
        kNo, QKVET_CACHE_WINDOW},
-      {"this cache has no ALiBi", shaped(&C::slopes, {4}), kNo,
+      {"slopes is not supported", shaped(&C::slopes, {4}), kNo,
        QKVET_CACHE_ALIBI},
-      {"this cache has no sink", shaped(&C::sink, {4}), kNo, QKVET_CACHE_SINK},
-      {"this cache has no softcap", [](C& c, Tensors&) { c.softcap = 2; }, kNo,
+      {"sink is not supported", shaped(&C::sink, {4}), kNo, QKVET_CACHE_SINK},
+      {"softcap is not supported", [](C& c, Tensors&) { c.softcap = 2; }, kNo,
        QKVET_CACHE_SOFTCAP}};
 }
 
@@ -114,66 +114,72 @@ struct StepRow {
 std::vector<StepRow> step_rows() {
   using A = qkvet_cache_args;
   constexpr const char* kAbsent = "there is no such sequence";
-  constexpr const char* kType =
-      "a tensor has another type than the cache was made for";
-  constexpr const char* kHeads =
-      "a tensor has another number of heads than the cache was made for";
-  constexpr const char* kWidth =
-      "a tensor has another width than the cache was made for";
-  constexpr const char* kRank =
-      "a tensor has the wrong rank or no shape and strides";
-  constexpr const char* kPairs =
-      "mask and bias of a step are [1, H, Tq, length]";
+  constexpr qkvet_status kNo = QKVET_UNSUPPORTED;
   constexpr uint64_t kMask = QKVET_CACHE_MASK, kBias = QKVET_CACHE_BIAS;
-  return {{{kAbsent, [](A& a, Tensors&) { a.sequence = -1; }}},
-          {{kAbsent, [](A& a, Tensors&) { a.sequence = 2; }}},
-          {{"k and v are appended together", [](A& a, Tensors&) { a.k = {}; }}},
-          {{"a required tensor is absent", [](A& a, Tensors&) { a.o = {}; }}},
-          {{"o and lse belong to queries, and q is absent",
-            [](A& a, Tensors&) { a.q = {}; }}},
-          {{"more queries than the sequence holds",
-            [](A& a, Tensors&) {
-              a.k = a.v = {};
-              a.sequence = 1;  // which holds nothing
-            }}},
-          {{kHeads, shaped(&A::k, {1, 3, 2, 6})}},
-          {{kHeads, shaped(&A::q, {1, 6, 2, 6})}},
-          {{kHeads, shaped(&A::lse, {1, 3, 2})}},
-          {{kWidth, shaped(&A::v, {1, 2, 2, 4})}},
-          {{kWidth, shaped(&A::o, {1, 4, 2, 6})}},
-          {{kWidth, [](A& a, Tensors&) { std::swap(a.k, a.v); }}},
-          {{"k and v, or q, o and lse, have different numbers of rows",
-            shaped(&A::v, {1, 2, 3, 5})}},
-          {{"k and v, or q, o and lse, have different numbers of rows",
-            shaped(&A::lse, {1, 4, 3})}},
-          {{"a step takes one sequence: the batch extent must be 1",
-            shaped(&A::k, {2, 2, 2, 6})}},
-          {{kRank, [](A& a, Tensors&) { a.k.ndim = 3; }}},
-          {{kRank, [](A& a, Tensors&) { a.q.ndim = 3; }}},
-          {{kRank, [](A& a, Tensors&) { a.lse.ndim = 2; }}},
-          {{kRank, [](A& a, Tensors&) { a.v.strides = nullptr; }}},
-          {{kType, [](A& a, Tensors&) { a.v.dtype = kBf16; }}},
-          {{kType, [](A& a, Tensors&) { a.q.dtype = kF16; }}},
-          {{kType, [](A& a, Tensors&) { a.lse.dtype = kF16; }}},
-          {{"the tables of a rotation end before the sequence does",
-            [](A& a, Tensors& t) {
-              a.rope = QKVET_ROPE_HALF;
-              a.rope_cos = a.rope_sin = t.make({4, 3});
-            }}},
-          {{kPairs, shaped(&A::mask, {1, 4, 2, 4}, kBool)}, kMask},
-          {{kPairs, shaped(&A::mask, {1, 4, 3, 5}, kBool)}, kMask},
-          {{kPairs, shaped(&A::bias, {1, 3, 2, 5})}, kBias},
-          {{kRank, shaped(&A::bias, {4, 2, 5})}, kBias},
-          {{"a mask is bool or uint8", shaped(&A::mask, {1, 4, 2, 5})}, kMask},
-          {{"a bias is f32 or of the type of q",
-            shaped(&A::bias, {1, 4, 2, 5}, kInt32)},
-           kBias},
-          {{"mask and bias belong to queries, and q is absent",
-            [](A& a, Tensors& t) {
-              a.mask = t.make({1, 4, 2, 5}, kBool);
-              a.q = a.o = a.lse = {};
-            }},
-           kMask}};
+  return {
+      {{kAbsent, [](A& a, Tensors&) { a.sequence = -1; }}},
+      {{kAbsent, [](A& a, Tensors&) { a.sequence = 2; }}},
+      {{"k and v are appended together", [](A& a, Tensors&) { a.k = {}; }}},
+      {{"q and o come together", [](A& a, Tensors&) { a.o = {}; }}},
+      {{"q and o come together", [](A& a, Tensors&) { a.q = {}; }}},
+      {{"more queries than the sequence holds",
+        [](A& a, Tensors&) {
+          a.k = a.v = {};
+          a.sequence = 1;  // which holds nothing
+        }}},
+      {{"k [1,Hkv,Tnew,d]: 3 at axis 1, 2 is needed",
+        shaped(&A::k, {1, 3, 2, 6})}},
+      {{"q [1,H,Tq,d]: 6 at axis 1, 4 is needed", shaped(&A::q, {1, 6, 2, 6})}},
+      {{"lse [1,H,Tq]: 3 at axis 1, 4 is needed", shaped(&A::lse, {1, 3, 2})}},
+      {{"v [1,Hkv,Tnew,dv]: 4 at axis 3, 5 is needed",
+        shaped(&A::v, {1, 2, 2, 4})}},
+      {{"o [1,H,Tq,dv]: 6 at axis 3, 5 is needed",
+        shaped(&A::o, {1, 4, 2, 6})}},
+      {{"k [1,Hkv,Tnew,d]: 5 at axis 3, 6 is needed",
+        [](A& a, Tensors&) { std::swap(a.k, a.v); }}},
+      {{"v [1,Hkv,Tnew,dv]: 3 at axis 2, 2 is needed",
+        shaped(&A::v, {1, 2, 3, 5})}},
+      {{"lse [1,H,Tq]: 3 at axis 2, 2 is needed", shaped(&A::lse, {1, 4, 3})}},
+      {{"k [1,Hkv,Tnew,d]: 2 at axis 0, 1 is needed",
+        shaped(&A::k, {2, 2, 2, 6})}},
+      {{"k [1,Hkv,Tnew,d]: the wrong rank",
+        [](A& a, Tensors&) { a.k.ndim = 3; }}},
+      {{"q [1,H,Tq,d]: the wrong rank", [](A& a, Tensors&) { a.q.ndim = 3; }}},
+      {{"lse [1,H,Tq]: the wrong rank",
+        [](A& a, Tensors&) { a.lse.ndim = 2; }}},
+      {{"v [1,Hkv,Tnew,dv]: the wrong rank, or no shape and strides",
+        [](A& a, Tensors&) { a.v.strides = nullptr; }}},
+      {{"v must be of the type of the cache",
+        [](A& a, Tensors&) { a.v.dtype = kBf16; }, kNo}},
+      {{"q must be of the type of the cache",
+        [](A& a, Tensors&) { a.q.dtype = kF16; }, kNo}},
+      {{"lse must be f32", [](A& a, Tensors&) { a.lse.dtype = kF16; }, kNo}},
+      {{"the tables of a rotation end before the sequence does",
+        [](A& a, Tensors& t) {
+          a.rope = QKVET_ROPE_HALF;
+          a.rope_cos = a.rope_sin = t.make({4, 3});
+        }}},
+      {{"mask [1,H,Tq,L]: 4 at axis 3, 5 is needed",
+        shaped(&A::mask, {1, 4, 2, 4}, kBool)},
+       kMask},
+      {{"mask [1,H,Tq,L]: 3 at axis 2, 2 is needed",
+        shaped(&A::mask, {1, 4, 3, 5}, kBool)},
+       kMask},
+      {{"bias [1,H,Tq,L]: 3 at axis 1, 4 is needed",
+        shaped(&A::bias, {1, 3, 2, 5})},
+       kBias},
+      {{"bias [1,H,Tq,L]: the wrong rank", shaped(&A::bias, {4, 2, 5})}, kBias},
+      {{"mask must be bool or uint8", shaped(&A::mask, {1, 4, 2, 5}), kNo},
+       kMask},
+      {{"bias must be f32 or of the type of the cache",
+        shaped(&A::bias, {1, 4, 2, 5}, kInt32), kNo},
+       kBias},
+      {{"lse, mask and bias belong to queries, and q is absent",
+        [](A& a, Tensors& t) {
+          a.mask = t.make({1, 4, 2, 5}, kBool);
+          a.q = a.o = a.lse = {};
+        }},
+       kMask}};
 }
 
 // Two tokens and two queries after three tokens.

@@ -21,37 +21,63 @@ struct Row {
   bool in_numbers = false;  // supports() reads no numbers in tensors
 };
 
-constexpr const char* kRank =
-    "a tensor has the wrong rank or no shape and strides";
-constexpr const char* kTypes =
-    "q, k, v and o must be all f32, all f16 or all bf16";
-
 std::vector<Row> tensors_and_scores() {
   constexpr qkvet_status kNo = QKVET_UNSUPPORTED;
   return {
-      {0, {kTypes, [](A& a, Tensors&) { a.k.dtype.bits = 16; }, kNo}},
-      {0, {kTypes, [](A& a, Tensors&) { a.v.dtype = kF64; }, kNo}},
-      {0, {kTypes, [](A& a, Tensors&) { a.o.dtype = kBf16; }, kNo}},
-      {0, {kTypes, [](A& a, Tensors&) { a.q.dtype.lanes = 2; }, kNo}},
+      {0,
+       {"k must be of the type of q",
+        [](A& a, Tensors&) { a.k.dtype.bits = 16; }, kNo}},
+      {0,
+       {"v must be of the type of q", [](A& a, Tensors&) { a.v.dtype = kF64; },
+        kNo}},
+      {0,
+       {"o must be of the type of q", [](A& a, Tensors&) { a.o.dtype = kBf16; },
+        kNo}},
+      {0,
+       {"q must be of a type that the kernel declares",
+        [](A& a, Tensors&) { a.q.dtype.lanes = 2; }, kNo}},
       {0,
        {"lse must be f32", [](A& a, Tensors&) { a.lse.dtype = kBf16; }, kNo}},
       {0,
        {"the CPU", [](A& a, Tensors&) { a.k.device_type = QKVET_DEVICE_CUDA; },
         kNo}},
       {0,
-       {"this causal mode is not supported",
+       {"causal: this mode is not known",
         [](A& a, Tensors&) { a.causal = QKVET_CAUSAL_BOTTOM_RIGHT + 1; }, kNo}},
       {QKVET_OPTION_EMPTY_EXTENTS,
        {"no heads, or heads without a width, are not supported",
-        shaped(&A::q, {2, 2, 4, 0}), kNo}},
+        [](A& a, Tensors& t) {
+          a.q = t.make({2, 2, 4, 0});
+          a.k = t.make({2, 1, 5, 0});
+        },
+        kNo}},
       {QKVET_OPTION_EMPTY_EXTENTS,
        {"no heads, or heads without a width, are not supported",
-        shaped(&A::q, {2, 0, 4, 3}), kNo}},
+        [](A& a, Tensors& t) {
+          a.q = a.o = t.make({2, 0, 4, 3});
+          a.lse = t.make({2, 0, 4});
+        },
+        kNo}},
+      {0,
+       {"q [B,H,Tq,d]: the wrong rank",
+        [](A& a, Tensors&) { a.q.shape = nullptr; }}},
+      {0, {"v [B,Hkv,Tk,dv]: is absent", [](A& a, Tensors&) { a.v = {}; }}},
+      {0,
+       {"k [B,Hkv,Tk,d]: elements and no data",
+        [](A& a, Tensors&) { a.k.data = nullptr; }}},
+      {0,
+       {"v [B,Hkv,Tk,dv]: -1 at axis 3, is negative",
+        [](A& a, Tensors&) { a.v.shape[3] = -1; }}},
+      {0,
+       {"Hkv does not divide H",
+        [](A& a, Tensors& t) {
+          a.k = a.v = t.make({2, 3, 5, 3});
+        }}},
       {QKVET_OPTION_WINDOW,
-       {"a window counts keys; -1 stands for all of them",
+       {"a window counts keys; -1 is all of them",
         [](A& a, Tensors&) { a.window_left = -2; }}},
       {QKVET_OPTION_WINDOW,
-       {"a window counts keys; -1 stands for all of them",
+       {"a window counts keys; -1 is all of them",
         [](A& a, Tensors&) { a.window_right = -7; }}},
       {QKVET_OPTION_SOFTCAP,
        {"softcap must be positive and finite",
@@ -63,24 +89,24 @@ std::vector<Row> tensors_and_scores() {
        {"softcap must be positive and finite",
         [](A& a, Tensors&) { a.softcap = INFINITY; }}},
       {QKVET_OPTION_DROPOUT,
-       {"the probability of dropout is at least 0 and below 1",
+       {"dropout_p is at least 0 and below 1",
         [](A& a, Tensors&) { a.dropout_p = 1; }}},
       {QKVET_OPTION_DROPOUT | QKVET_OPTION_DROPOUT_MASK,
-       {"the mask of dropout must be uint8",
-        shaped(&A::dropout_mask, {2, 2, 4, 5}), kNo}},
+       {"dropout_mask must be uint8", shaped(&A::dropout_mask, {2, 2, 4, 5}),
+        kNo}},
       {QKVET_OPTION_WEIGHTS,
-       {"weights must have the type of o",
+       {"weights must be of the type of q",
         shaped(&A::weights, {2, 2, 4, 5}, kF16), kNo}},
       {QKVET_OPTION_MASK,
-       {"a mask is bool or uint8", shaped(&A::mask, {2, 2, 4, 5})}},
+       {"mask must be bool or uint8", shaped(&A::mask, {2, 2, 4, 5}), kNo}},
       {QKVET_OPTION_MASK,
-       {kRank, [](A& a, Tensors&) { a.mask.ndim = 3; }, kNo}},
+       {"mask [B,H,Tq,Tk]: the wrong rank",
+        [](A& a, Tensors&) { a.mask.ndim = 3; }}},
       {QKVET_OPTION_BIAS,
-       {"bias, sink and slopes must be f32 or of the type of q",
+       {"bias must be f32 or of the type of q",
         shaped(&A::bias, {2, 2, 4, 5}, kF64), kNo}},
       {QKVET_OPTION_SINK,
-       {"bias must be [B, H, Tq, Tk], sink [H], slopes [H] or [B, H]",
-        shaped(&A::sink, {3})}},
+       {"sink [H]: 3 at axis 0, 2 is needed", shaped(&A::sink, {3})}},
       {QKVET_OPTION_LENGTHS,
        {"a length is negative",
         [](A& a, Tensors& t) {
@@ -94,12 +120,10 @@ std::vector<Row> tensors_and_scores() {
         }},
        true},
       {QKVET_OPTION_PACKED,
-       {"a packed batch has one list of starts for q and one for k, equally "
-        "long",
+       {"a packed batch has cu_seqlens_q, and without pages cu_seqlens_k",
         [](A& a, Tensors&) { a.cu_seqlens_k = {}; }}},
       {QKVET_OPTION_PACKED,
-       {"a packed batch has one list of starts for q and one for k, equally "
-        "long",
+       {"a packed batch has cu_seqlens_q, and without pages cu_seqlens_k",
         [](A& a, Tensors&) { a.cu_seqlens_q = {}; }}},
       {QKVET_OPTION_PACKED | QKVET_OPTION_SEGMENTS,
        {"a packed batch has no segments, ranges and trees",
@@ -114,20 +138,18 @@ std::vector<Row> lists_and_fields() {
   constexpr uint64_t kBlocks = kLists | QKVET_OPTION_KEY_LIST_BLOCKS;
   constexpr uint64_t kSegments = QKVET_OPTION_SEGMENTS;
   constexpr uint64_t kRanges = QKVET_OPTION_FULL_RANGES;
-  constexpr const char* kExtents =
-      "segments_q are [B, Tq], segments_k [B, Tk], full_ranges [B, R, 2]";
+  constexpr qkvet_status kNo = QKVET_UNSUPPORTED;
   return {{kLists,
-           {"key_indices are [B, Hkv or 1, Tq, n], topk_length [B, Tq]",
+           {"key_indices [B,Hkv|1,Tq,n]: 2 at axis 1, 1 is needed",
             shaped(&A::key_indices, {2, 2, 4, 2}, kInt32)}},
           {kLists,
-           {kRank, [](A& a, Tensors&) { a.key_indices.ndim = 3; },
-            QKVET_UNSUPPORTED}},
+           {"key_indices [B,Hkv|1,Tq,n]: the wrong rank",
+            [](A& a, Tensors&) { a.key_indices.ndim = 3; }}},
           {kLists,
-           {"key_indices and topk_length are int32",
-            shaped(&A::key_indices, {2, 1, 4, 2}, kInt64)}},
+           {"key_indices must be int32",
+            shaped(&A::key_indices, {2, 1, 4, 2}, kInt64), kNo}},
           {kLists,
-           {"key_indices and topk_length are int32",
-            shaped(&A::topk_length, {2, 4})}},
+           {"topk_length must be int32", shaped(&A::topk_length, {2, 4}), kNo}},
           {kLists,
            {"topk_length or key_block_size, and no key_indices",
             [](A& a, Tensors&) { a.key_indices = {}; }}},
@@ -144,24 +166,35 @@ std::vector<Row> lists_and_fields() {
            {"segments are those of q and of k, or of neither",
             [](A& a, Tensors&) { a.segments_q = {}; }}},
           {kSegments,
-           {kExtents, [](A& a, Tensors&) { a.segments_q = a.segments_k; }}},
+           {"segments_q [B,Tq]: 5 at axis 1, 4 is needed",
+            [](A& a, Tensors&) { a.segments_q = a.segments_k; }}},
           {kSegments,
            {"segments of q and k have one type",
             shaped(&A::segments_k, {2, 5}, kInt64)}},
           {kSegments,
-           {"segments and ranges are int32 or int64",
-            shaped(&A::segments_q, {2, 4})}},
-          {kRanges, {kExtents, shaped(&A::full_ranges, {1, 1, 2}, kInt32)}},
+           {"segments_q must be int32 or int64",
+            [](A& a, Tensors& t) {
+              a.segments_q = t.make({2, 4});
+              a.segments_k = t.make({2, 5});
+            },
+            kNo}},
           {kRanges,
-           {"segments and ranges are int32 or int64",
-            shaped(&A::full_ranges, {2, 1, 2})}},
+           {"full_ranges [B,R,2]: 1 at axis 0, 2 is needed",
+            shaped(&A::full_ranges, {1, 1, 2}, kInt32)}},
+          {kRanges,
+           {"full_ranges must be int32 or int64",
+            shaped(&A::full_ranges, {2, 1, 2}), kNo}},
+          {kRanges,
+           {"full_ranges [B,R,2]: the wrong rank",
+            [](A& a, Tensors&) { a.full_ranges.shape = nullptr; }}},
           {kRanges | QKVET_OPTION_CHUNK,
            {"chunks and ranges come one without the other",
             [](A& a, Tensors&) { a.chunk = 2; }}},
           {QKVET_OPTION_CHUNK,
            {"chunk is negative", [](A& a, Tensors&) { a.chunk = -1; }}},
           {QKVET_OPTION_TREE_MASK,
-           {"a tree is bool or uint8", shaped(&A::tree_mask, {2, 4, 4})}}};
+           {"tree_mask must be bool or uint8", shaped(&A::tree_mask, {2, 4, 4}),
+            kNo}}};
 }
 
 TEST(ForwardRefused, ContradictionsByEveryKernelThatTakesTheOption) {

@@ -38,21 +38,28 @@ std::vector<MergeRow> merge_rows() {
   constexpr uint64_t kRagged = QKVET_MERGE_RAGGED;
   return {
       {0,
-       {"states, lse and o do not have the same rows, heads and channels",
+       {"states [n,T,H,dv]: 5 at axis 3, 6 is needed",
         shaped(&A::o, {3, 2, 6})}},
       {0,
-       {"every lse is f32", [](A& a, Tensors&) { a.lse.dtype = kF16; },
+       {"lse must be f32", [](A& a, Tensors&) { a.lse.dtype = kF16; },
         kUnsupported}},
       {kInPlace | QKVET_MERGE_ROW_MASK,
        {"row_mask without in_place", [](A& a, Tensors&) { a.in_place = 0; }}},
       {kInPlace | QKVET_MERGE_ROW_MASK,
-       {"row_mask is [T] bytes", shaped(&A::row_mask, {4}, kBool)}},
+       {"row_mask [T]: 4 at axis 0, 3 is needed",
+        shaped(&A::row_mask, {4}, kBool)}},
       {kRagged | kInPlace,
        {"in_place together with indptr", [](A&, Tensors&) {}}},
       {kRagged,
-       {"indptr is [T + 1] int64",
+       {"indptr must be int64",
         [](A& a, Tensors& t) {
           a.indptr = t.list<int32_t>({0, 1, 1, 4});
+        },
+        kUnsupported}},
+      {kRagged,
+       {"indptr [T+1]: 3 at axis 0, 4 is needed",
+        [](A& a, Tensors& t) {
+          a.indptr = t.list<int64_t>({0, 1, 4});
         }}},
       {kRagged,
        {"indptr does not begin at 0, or falls",

@@ -69,18 +69,19 @@ std::vector<Row> rows() {
       {kTable,
        {"pages come with kv_len", [](A& a, Tensors&) { a.kv_len = {}; }}},
       {kTable,
-       {"k and v are not pages of page_size tokens",
+       {"k [pages,Hkv,page_size,d]: 3 at axis 2, 4 is needed",
         [](A& a, Tensors&) { a.page_size = 4; }}},
       {kTable,
-       {"a block table is int32", shaped(&A::block_table, {2, 3}, kInt64)}},
+       {"block_table must be int32", shaped(&A::block_table, {2, 3}, kInt64),
+        QKVET_UNSUPPORTED}},
       {kTable,
-       {"a page size, and no block table",
+       {"page_size: a block table or lists of pages have one",
         [](A& a, Tensors&) { a.block_table = {}; }}},
       {kTable,
-       {"new tokens are not [B, Hkv, Tnew, d] and [B, Hkv, Tnew, dv]",
+       {"k_new [sequences,Hkv,Tnew,d]: 5 at axis 3, 8 is needed",
         [](A& a, Tensors&) { a.k_new = a.v_new; }}},
       {kTable,
-       {"a required tensor is absent", [](A& a, Tensors&) { a.v_new = {}; }}},
+       {"k_new and v_new come together", [](A& a, Tensors&) { a.v_new = {}; }}},
       {kTable, {kRoom, [](A& a, Tensors&) { put<int64_t>(a.kv_len, 1, -1); }}},
       {kTable, {kRoom, [](A& a, Tensors&) { put<int64_t>(a.kv_len, 0, 8); }}},
       {kTable,
@@ -107,10 +108,10 @@ std::vector<Row> rows() {
       {kLists,
        {kPage, [](A& a, Tensors&) { put<int32_t>(a.page_indices, 1, 7); }}},
       {kLists,
-       {"lists of pages are int32", shaped(&A::page_indices, {5}, kInt64)}},
+       {"page_indices must be int32", shaped(&A::page_indices, {5}, kInt64),
+        QKVET_UNSUPPORTED}},
       {kLists,
-       {"lists of pages have a start for each member and the end, and a number "
-        "of tokens for each",
+       {"page_indptr [sequences+1]: 2 at axis 0, 3 is needed",
         [](A& a, Tensors&) { a.page_indptr = a.last_page_len; }}},
       {kLists,
        {"pages are in a block table with kv_len or in lists, not in both",
@@ -118,16 +119,15 @@ std::vector<Row> rows() {
           a.kv_len = t.list<int64_t>({5, 4});
         }}},
       {kLists,
-       {"a required tensor is absent",
+       {"page_indptr, page_indices and last_page_len come together",
         [](A& a, Tensors&) { a.last_page_len = {}; }}},
       {kPacked,
-       {"a packed batch over pages has B = 1, cu_seqlens_q and kv_len, and no "
-        "other lengths",
-        [](A& a, Tensors&) { a.cu_seqlens_k = a.cu_seqlens_q; }}},
+       {"a packed batch has no q_len, and kv_len only with pages",
+        [](A& a, Tensors&) { a.q_len = a.kv_len; }}},
       {kPacked,
        {"pages come with kv_len", [](A& a, Tensors&) { a.kv_len = {}; }}},
       {kPacked,
-       {"a block table has a row for each member",
+       {"kv_len [sequences]: 2 at axis 0, 1 is needed",
         [](A& a, Tensors&) { a.cu_seqlens_q = a.kv_len; }}},
       {kPacked,
        {"the starts of a packed batch do not ascend from 0",
@@ -144,8 +144,11 @@ std::vector<Row> rows() {
           a.channel_group = 2;
         }}},
       {kGroups,
-       {"groups of channels are those of keys in pages",
-        [](A& a, Tensors&) { a.page_size = 0; }}}};
+       {"channel_group: only keys in pages are in groups of channels",
+        [](A& a, Tensors&) {
+          a.block_table = {};
+          a.page_size = 0;
+        }}}};
 }
 
 uint64_t options_of(Form form) {
