@@ -376,16 +376,17 @@ const char* unknown_field(const qkvet_forward_args& a, uint64_t declared) {
     const char* name;
   } numbers[] = {
       {a.has_window != 0, QKVET_OPTION_WINDOW, "windows are not supported"},
-      {!(a.softcap == 0), QKVET_OPTION_SOFTCAP, "softcap is not supported"},
       {a.slopes.ndim == 2, QKVET_OPTION_ALIBI_PER_MEMBER,
        "ALiBi slopes of each member are not supported"},
       {a.rope != QKVET_ROPE_NONE, QKVET_OPTION_ROPE, "RoPE is not supported"},
       {!(a.dropout_p == 0), QKVET_OPTION_DROPOUT, "dropout is not supported"},
       {a.key_block_size != 0, QKVET_OPTION_KEY_LIST_BLOCKS,
        "lists of blocks of keys are not supported"},
-      {a.chunk != 0, QKVET_OPTION_CHUNK, "chunks are not supported"},
       {a.page_size != 0, 0, "paged keys are not supported"},
       {a.channel_group != 0, 0, "keys in groups of channels are not supported"},
+#define QKVET_FORWARD_NUMBER(field, option) \
+  {a.field != 0, option, #field " is not supported"},
+#include "qkvet/tensors.def"
   };
   for (const auto& number : numbers) {
     if (number.set && (taken & number.option) == 0) {
