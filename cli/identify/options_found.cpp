@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cli/identify/parts_found.h"
+#include "core/call/option_numbers.h"
 #include "core/capability/option_table.h"
 #include "properties/cases/scope.h"
 #include "properties/judging/law.h"
@@ -27,8 +28,8 @@ struct Instead {
 struct Question {
   uint64_t option = 0;
   std::vector<std::function<void(Case&)>> calls;  // all of them must agree
-  std::vector<Instead> instead;
-  uint64_t outputs = 0;  // QKVET_OPTION_LSE, _WEIGHTS
+  std::vector<Instead> instead = {};              // beside "ignored"
+  uint64_t outputs = 0;                           // QKVET_OPTION_LSE, _WEIGHTS
 };
 
 void cross(Case& value, int64_t Tq, int64_t Tk) {
@@ -123,17 +124,14 @@ void add_extents(const Asker& asker, std::vector<Question>& all) {
   const int64_t width = asker.base.shape.d;
   all.push_back({QKVET_OPTION_VALUE_WIDTH,
                  {[width](Case& c) { c.shape.dv = width * 2; },
-                  [width](Case& c) { c.shape.dv = width / 2; }},
-                 {}});
+                  [width](Case& c) { c.shape.dv = width / 2; }}});
   const int64_t T = asker.base.shape.Tq;
   all.push_back({QKVET_OPTION_CROSS_LENGTHS,
                  {[T](Case& c) { cross(c, T, 2 * T); },
-                  [T](Case& c) { cross(c, 2 * T, T); }},
-                 {}});
+                  [T](Case& c) { cross(c, 2 * T, T); }}});
   all.push_back(
       {QKVET_OPTION_EMPTY_EXTENTS,
-       {[](Case& c) { c.shape.B = 0; }, [](Case& c) { c.shape.Tq = 0; }},
-       {}});
+       {[](Case& c) { c.shape.B = 0; }, [](Case& c) { c.shape.Tq = 0; }}});
 }
 
 void add_outputs(std::vector<Question>& all) {
@@ -160,13 +158,10 @@ void add_masks(const Asker& asker, std::vector<Question>& all) {
            }),
         as("one key fewer to the left", [](Case& c) { c.window->left -= 1; }),
         as("one key more to the left", [](Case& c) { c.window->left += 1; }),
-        as("counted from the top left",
-           [](Case& c) {
-             c.window->left += c.shape.Tk - c.shape.Tq;
-             c.window->right -= c.shape.Tk - c.shape.Tq;
-           }),
-        as("ignored", [](Case& c) { c.window = std::nullopt; })}});
-  Instead without = as("ignored", [](Case& c) { c.mask = {}; });
+        as("counted from the top left", [](Case& c) {
+          c.window->left += c.shape.Tk - c.shape.Tq;
+          c.window->right -= c.shape.Tk - c.shape.Tq;
+        })}});
   all.push_back({QKVET_OPTION_MASK,
                  {[](Case& c) {
                     c.mask = {MaskKind::kButN, 1, kOwnAll};
@@ -178,34 +173,27 @@ void add_masks(const Asker& asker, std::vector<Question>& all) {
                        [](const Case&, Inputs& inputs) {
                          for (uint8_t& attends : inputs.mask)
                            attends = attends == 0 ? 1 : 0;
-                       }),
-                  without}});
+                       })}});
   all.push_back(
       {QKVET_OPTION_BIAS,
        {[](Case& c) { c.score_bias = make_recipe(RecipeKind::kNormal); }},
-       {with("added before the scale",
-             [](const Case& c, Inputs& inputs) {
-               for (double& b : inputs.bias) b *= scale_of(c);
-             }),
-        as("ignored", [](Case& c) { c.score_bias = std::nullopt; })}});
+       {with("added before the scale", [](const Case& c, Inputs& inputs) {
+         for (double& b : inputs.bias) b *= scale_of(c);
+       })}});
 }
 
 void add_scores(std::vector<Question>& all) {
   const Recipe normal = make_recipe(RecipeKind::kNormal);
-  all.push_back(
-      {QKVET_OPTION_SOFTCAP,
-       {[](Case& c) { c.softcap = 0.5f; }, [](Case& c) { c.softcap = 2; }},
-       {as("ignored", [](Case& c) { c.softcap = 0; })}});
-  all.push_back({QKVET_OPTION_SINK,
-                 {[normal](Case& c) { c.sink = normal; }},
-                 {as("ignored", [](Case& c) { c.sink = std::nullopt; })}});
+  for (const OptionNumber& number : kOptionNumbers)
+    all.push_back({number.option,
+                   {[&](Case& c) { c.*number.in_call = 0.5f; },
+                    [&](Case& c) { c.*number.in_call = 2; }}});
+  all.push_back({QKVET_OPTION_SINK, {[normal](Case& c) { c.sink = normal; }}});
   all.push_back({QKVET_OPTION_ALIBI,
                  {[normal](Case& c) { c.slopes = normal; }},
-                 {with("added, not taken off",
-                       [](const Case&, Inputs& inputs) {
-                         for (double& slope : inputs.slopes) slope = -slope;
-                       }),
-                  as("ignored", [](Case& c) { c.slopes = std::nullopt; })}});
+                 {with("added, not taken off", [](const Case&, Inputs& inputs) {
+                   for (double& slope : inputs.slopes) slope = -slope;
+                 })}});
   const auto of_member = [](int64_t apart) {
     return [apart](const Case& c, Inputs& inputs) {
       const std::vector<double> from = inputs.slopes;
@@ -228,21 +216,17 @@ void add_scores(std::vector<Question>& all) {
                   [](Case& c) {
                     c.listed = {2, /*per_head=*/true};
                   }},
-                 {with("the list of the first row in all",
-                       [](const Case& c, Inputs& inputs) {
-                         const int64_t rows = c.shape.Tq * c.listed.entries;
-                         for (int64_t n = 0; n < std::ssize(inputs.key_indices);
-                              ++n)
-                           inputs.key_indices[static_cast<size_t>(n)] =
-                               inputs.key_indices[static_cast<size_t>(
-                                   n / rows * rows + n % c.listed.entries)];
-                       }),
-                  as("ignored", [](Case& c) { c.listed = {}; })}});
-  all.push_back({QKVET_OPTION_KEY_LIST_LENGTHS,
-                 {[](Case& c) {
+                 {with("the list of the first row in all", [](const Case& c,
+                                                              Inputs& inputs) {
+                   const int64_t rows = c.shape.Tq * c.listed.entries;
+                   for (int64_t n = 0; n < std::ssize(inputs.key_indices); ++n)
+                     inputs.key_indices[static_cast<size_t>(n)] =
+                         inputs.key_indices[static_cast<size_t>(
+                             n / rows * rows + n % c.listed.entries)];
+                 })}});
+  all.push_back({QKVET_OPTION_KEY_LIST_LENGTHS, {[](Case& c) {
                    c.listed = {3, false, /*lengths=*/true};
-                 }},
-                 {as("ignored", [](Case& c) { c.listed.lengths = false; })}});
+                 }}});
   all.push_back({QKVET_OPTION_KEY_LIST_BLOCKS,
                  {[](Case& c) {
                    c.listed = {2, false, false, false, /*block=*/2};
@@ -256,8 +240,7 @@ void add_scores(std::vector<Question>& all) {
        {turned(RopeStyle::kHalf), turned(RopeStyle::kInterleaved)},
        {as("the half pairs in either style", turned(RopeStyle::kHalf)),
         as("the interleaved pairs in either style",
-           turned(RopeStyle::kInterleaved)),
-        as("ignored", turned(RopeStyle::kNone))}});
+           turned(RopeStyle::kInterleaved))}});
 }
 
 void add_members(const Asker& asker, std::vector<Question>& all) {
@@ -266,29 +249,24 @@ void add_members(const Asker& asker, std::vector<Question>& all) {
     c.shape.B = 2;
     c.kv_len = {T, T - 2};
   };
-  all.push_back({QKVET_OPTION_LENGTHS,
-                 {lengths,
-                  [T](Case& c) {
-                    c.shape.B = 2;
-                    c.q_len = {T - 1, T};
-                  }},
-                 {as("ignored", [](Case& c) { c.kv_len = c.q_len = {}; })}});
+  all.push_back({QKVET_OPTION_LENGTHS, {lengths, [T](Case& c) {
+                                          c.shape.B = 2;
+                                          c.q_len = {T - 1, T};
+                                        }}});
   const auto packed = [T](Case& c) {
     c.shape.Tq = c.shape.Tk = 2 * T;
     c.cu_q = c.cu_k = {0, T - 1, 2 * T};
   };
-  all.push_back({QKVET_OPTION_PACKED, {packed}, {}});
+  all.push_back({QKVET_OPTION_PACKED, {packed}});
   const auto paged = [lengths](Case& c) {
     lengths(c);
     c.paging.size = 4;
   };
-  all.push_back({QKVET_OPTION_PAGED, {paged}, {}});
-  all.push_back({QKVET_OPTION_PAGED_CHANNEL_GROUPS,
-                 {[paged](Case& c) {
+  all.push_back({QKVET_OPTION_PAGED, {paged}});
+  all.push_back({QKVET_OPTION_PAGED_CHANNEL_GROUPS, {[paged](Case& c) {
                    paged(c);
                    properties::in_channel_groups(c);
-                 }},
-                 {}});
+                 }}});
   all.push_back({QKVET_OPTION_SEGMENTS,
                  {[](Case& c) {
                     c.fields.segments = true;
@@ -298,52 +276,39 @@ void add_members(const Asker& asker, std::vector<Question>& all) {
                     c.fields.segments = true;
                     c.fields.tokens = 3;
                     c.fields.wide_segments = true;
-                  }},
-                 {as("ignored", [](Case& c) { c.fields = {}; })}});
-  all.push_back({QKVET_OPTION_FULL_RANGES,
-                 {[](Case& c) {
+                  }}});
+  all.push_back({QKVET_OPTION_FULL_RANGES, {[](Case& c) {
                    c.fields.ranges = 1;
                    c.causal = Causal::kBottomRight;
-                 }},
-                 {as("ignored", [](Case& c) { c.fields = {}; })}});
+                 }}});
   all.push_back({QKVET_OPTION_CHUNK,
                  {[](Case& c) { c.chunk = 2; }, [](Case& c) { c.chunk = 3; }},
-                 {as("a window to the left of as many keys",
-                     [](Case& c) {
-                       c.window = Window{c.chunk - 1, c.chunk - 1};
-                       c.chunk = 0;
-                     }),
-                  as("ignored", [](Case& c) { c.chunk = 0; })}});
+                 {as("a window to the left of as many keys", [](Case& c) {
+                   c.window = Window{c.chunk - 1, c.chunk - 1};
+                   c.chunk = 0;
+                 })}});
   all.push_back({QKVET_OPTION_TREE_MASK,
                  {[](Case& c) {
                    c.fields.tree = true;
                    c.fields.children = 2;
                  }},
-                 {as("a causal rule",
-                     [](Case& c) {
-                       c.fields = {};
-                       c.causal = Causal::kBottomRight;
-                     }),
-                  as("ignored", [](Case& c) { c.fields = {}; })}});
-  all.push_back({QKVET_OPTION_VALUES_IN_KEYS,
-                 {[](Case& c) {
+                 {as("a causal rule", [](Case& c) {
+                   c.fields = {};
+                   c.causal = Causal::kBottomRight;
+                 })}});
+  all.push_back({QKVET_OPTION_VALUES_IN_KEYS, {[](Case& c) {
                    c.values_in_keys = true;
                    c.v = {};
-                 }},
-                 {}});
-  all.push_back({QKVET_OPTION_APPEND,
-                 {[T](Case& c) {
+                 }}});
+  all.push_back({QKVET_OPTION_APPEND, {[T](Case& c) {
                    c.shape.B = 2;
                    c.kv_len = {T, T - 1};
                    c.append = 2;
-                 }},
-                 {}});
-  all.push_back({QKVET_OPTION_PACKED_PAGES,
-                 {[packed](Case& c) {
+                 }}});
+  all.push_back({QKVET_OPTION_PACKED_PAGES, {[packed](Case& c) {
                    packed(c);
                    c.paging.size = 4;
-                 }},
-                 {}});
+                 }}});
 }
 
 std::string word_of(uint64_t option) {
@@ -358,7 +323,12 @@ std::string taken_for(Asker& asker, const Question& question, const Case& value,
                       const Reply& reply) {
   std::string words;
   double nearest = reply.off / kNearer;
-  for (const Instead& instead : question.instead) {
+  std::vector<Instead> instead_of = question.instead;
+  instead_of.push_back(as("ignored", [&](Case& c) {
+    for (const CaseOption& row : case_options())
+      if (row.option == question.option) row.drop(c);
+  }));
+  for (const Instead& instead : instead_of) {
     Case other = value;
     if (instead.as) instead.as(other);
     if (other == value && !instead.with) continue;

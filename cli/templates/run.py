@@ -44,6 +44,11 @@ FUSED = (None, "qkv", "qvk", "kqv", "kvq", "vqk", "vkq")
 OPTIONAL = ("lse", "weights", "attended", "dropout_mask", "d_bias", "d_sink")
 
 
+# Fields of a call (their first letters) that a function gets otherwise.
+GIVEN_OTHERWISE = ("heads", "kv_heads", "fused", "causal", "scale", "rope",
+                   "has_window", "window", "dropout")
+
+
 class Unfit(Exception):
     """Wrong use, or a call that the kernel does not take: exit code 2."""
 
@@ -429,9 +434,8 @@ class Function:
 
     def options(self, call, given):
         fields = call["fields"]
-        options = {name: fields[name] for name in (
-            "softcap", "page_size", "channel_group", "key_block_size", "chunk")
-            if name in fields}
+        options = {name: number for name, number in fields.items()
+                   if not name.startswith(GIVEN_OTHERWISE)}
         if "causal" in fields and "causal" not in self.words and (
                 "causal_only" not in self.words.get("flags", "")):
             options["causal"] = CAUSAL[fields["causal"]]

@@ -31,7 +31,8 @@ struct ScoreRule {
   std::optional<float> scale;  // absent: 1/sqrt(d), left to the kernel
   std::optional<Window> window;
   int64_t chunk = 0;  // > 0: only keys of the diagonal's own chunk of this size
-  float softcap = 0;  // > 0: softcap * tanh(score / softcap)
+#define QKVET_OPTION_NUMBER(name, ...) float name = 0;
+#include "core/call/option_numbers.def"
 
   friend bool operator==(const ScoreRule&, const ScoreRule&) = default;
 };

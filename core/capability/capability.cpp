@@ -5,6 +5,7 @@
 #include <initializer_list>
 
 #include "core/call/layout.h"
+#include "core/call/option_numbers.h"
 #include "core/capability/extents.h"
 #include "core/capability/option_table.h"
 #include "core/case/exclusions.h"
@@ -66,7 +67,9 @@ std::string field_contradiction(const KernelCall& call) {
 std::string option_contradiction(const KernelCall& call) {
   if (call.window && std::min(call.window->left, call.window->right) < -1)
     return "a side of the window is below -1";
-  if (!(call.softcap >= 0)) return "the softcap is no positive number";
+  for (const OptionNumber& number : kOptionNumbers)
+    if (!(call.*number.in_call >= 0))
+      return "the " + std::string(number.name) + " is no positive number";
   if (call.dropout && !(call.dropout->p >= 0 && call.dropout->p < 1))
     return "dropout is no probability below 1";
   if (call.want_dropout_mask && !call.dropout)

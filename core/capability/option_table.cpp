@@ -43,7 +43,7 @@ bool has_int32_lengths(Call call) {
           call.cu_q != nullptr || call.cu_k != nullptr);
 }
 
-constexpr auto kRows = std::to_array<OptionRow>({
+constexpr auto kTable = std::to_array<OptionRow>({
     {QKVET_OPTION_CAUSAL_TOP_LEFT, "causal_top_left",
      "causal from the top left", "", "causal from the top left",
      [](Call c) { return c.causal == Causal::kTopLeft; }},
@@ -72,8 +72,14 @@ constexpr auto kRows = std::to_array<OptionRow>({
      [](Call c) { return c.mask != nullptr; }},
     {QKVET_OPTION_BIAS, "bias", "a bias", "", "biases",
      [](Call c) { return c.bias != nullptr; }},
-    {QKVET_OPTION_SOFTCAP, "softcap", "a softcap", "", "softcap",
-     [](Call c) { return c.softcap != 0; }},
+#define QKVET_OPTION_NUMBER(name, NAME, one, ...) \
+  {QKVET_OPTION_##NAME,                           \
+   #name,                                         \
+   one,                                           \
+   "",                                            \
+   #name,                                         \
+   [](Call c) { return c.name != 0; }},
+#include "core/call/option_numbers.def"
     {QKVET_OPTION_SINK, "sink", "a sink", "", "sinks",
      [](Call c) { return c.sink != nullptr; }},
     {QKVET_OPTION_ALIBI, "alibi", "ALiBi", "", "ALiBi",
@@ -133,12 +139,18 @@ constexpr auto kRows = std::to_array<OptionRow>({
      "trees of drafts", [](Call c) { return c.tree_mask != nullptr; }},
 });
 
-constexpr bool in_order_of_bits() {
+constexpr auto kRows = [] {
+  auto rows = kTable;
+  std::ranges::sort(rows, {}, &OptionRow::option);
+  return rows;
+}();
+
+constexpr bool has_every_bit() {
   for (size_t i = 0; i < kRows.size(); ++i)
     if (kRows[i].option != uint64_t{1} << i) return false;
   return true;
 }
-static_assert(in_order_of_bits());
+static_assert(has_every_bit());
 
 }  // namespace
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The shape of a Case's tensors: extents, types, rows that count.
 #include <algorithm>
+#include <bit>
 
 #include "core/call/tensor_table.h"
-#include "core/case/case.h"
+#include "core/case/case_options.h"
 #include "core/case/key_lists.h"
 
 namespace qkvet {
@@ -13,6 +14,24 @@ std::array<int64_t, 4> own_extents(const Shape& s, uint8_t own) {
   return {(own & kOwnB) != 0 ? s.B : 1, (own & kOwnH) != 0 ? s.H : 1,
           (own & kOwnQ) != 0 ? s.Tq : 1, (own & kOwnK) != 0 ? s.Tk : 1};
 }
+
+// The option that alone brings an input of forward() whose numbers a case has;
+// 0: there is none.
+constexpr auto kBringing = [] {
+  std::array<uint64_t, kTensors.size()> options{};
+  const auto bring = [&](TensorName tensor, uint64_t option) {
+    const TensorData data = tensor_row(tensor).data;
+    if (std::has_single_bit(option) && data != TensorData::kNone &&
+        data != TensorData::kBytes)
+      options[static_cast<size_t>(tensor)] = option;
+  };
+#define QKVET_FORWARD_SCALE(...)
+#define QKVET_FORWARD_TABLE(...)
+#define QKVET_FORWARD_TENSOR(field, name, options) \
+  bring(TensorName::k##name, options);
+#include "qkvet/tensors.def"
+  return options;
+}();
 
 }  // namespace
 
@@ -33,37 +52,17 @@ int64_t member_count(const Case& c) {
 }
 
 bool has_tensor(const Case& c, TensorName input) {
+  if (const uint64_t option = kBringing[static_cast<size_t>(input)])
+    return std::ranges::any_of(case_options(), [&](const CaseOption& row) {
+      return row.option == option && row.given(c);
+    });
   switch (input) {
-    case TensorName::kMask:
-      return c.mask.kind != MaskKind::kNone;
-    case TensorName::kBias:
-      return c.score_bias.has_value();
-    case TensorName::kSink:
-      return c.sink.has_value();
-    case TensorName::kSlopes:
-      return c.slopes.has_value();
-    case TensorName::kKeyIndices:
-      return c.listed.entries > 0;
-    case TensorName::kTopkLength:
-      return c.listed.lengths;
-    case TensorName::kSegmentsQ:
-    case TensorName::kSegmentsK:
-      return c.fields.segments;
-    case TensorName::kFullRanges:
-      return c.fields.ranges > 0;
-    case TensorName::kTreeMask:
-      return c.fields.tree;
     case TensorName::kDO:
     case TensorName::kGivenO:
     case TensorName::kGivenLse:
       return c.subject() == Subject::kBackward;
     case TensorName::kDY:
       return c.subject() == Subject::kLayerBackward;
-    case TensorName::kRopeCos:
-    case TensorName::kRopeSin:
-    case TensorName::kQPositions:
-    case TensorName::kKPositions:
-      return c.rope.style != RopeStyle::kNone;
     case TensorName::kKScale:
     case TensorName::kVScale:
       return c.cache.per_channel();

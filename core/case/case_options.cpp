@@ -371,20 +371,26 @@ std::string counts_text(std::string_view key,
   return values.empty() ? "" : numbers_text(key, values);
 }
 
-std::string softcap_reason(const Case& c) {
-  return c.softcap >= 0 && std::isfinite(c.softcap)
-             ? ""
-             : "softcap=" + float_text(c.softcap) +
-                   ": must be finite and above 0";
+// An option that is one number.
+std::string number_text(std::string_view name, float value) {
+  return value != 0 ? std::string(name) + "=" + float_text(value) : "";
 }
 
-std::string read_softcap(std::string_view text, std::string_view token,
-                         Case& c) {
-  const auto softcap = number<float>(text);
-  c.softcap = softcap.value_or(0);
-  return c.softcap > 0 && std::isfinite(c.softcap)
+std::string number_reason(std::string_view name, float value) {
+  return value >= 0 && std::isfinite(value)
              ? ""
-             : quoted(token) + ": the softcap must be finite and above 0";
+             : number_text(name, value) + ": must be finite and above 0";
+}
+
+template <auto field>
+std::string read_number(std::string_view text, std::string_view token,
+                        Case& c) {
+  const float value = c.*field = number<float>(text).value_or(0);
+  return value > 0 && std::isfinite(value)
+             ? ""
+             : quoted(token) + ": the " +
+                   std::string(token.substr(0, token.find('='))) +
+                   " must be finite and above 0";
 }
 
 std::string dropout_reason(const Case& c) {
@@ -396,12 +402,14 @@ std::string dropout_reason(const Case& c) {
 
 using Text = std::string_view;
 
+template <auto field, auto read>
+std::string read_into(Text text, Text token, Case& c) {
+  return read(text, token, &(c.*field));
+}
+
 constexpr auto kOptions = std::to_array<CaseOption>({
     {"window", QKVET_OPTION_WINDOW, true, Fields<&Case::window>::given,
-     Fields<&Case::window>::copy,
-     [](Text text, Text token, Case& c) {
-       return read_window(text, token, &c.window);
-     },
+     Fields<&Case::window>::copy, read_into<&Case::window, read_window>,
      [](const Case& c) {
        return c.window
                   ? numbers_text("window", {c.window->left, c.window->right})
@@ -409,10 +417,7 @@ constexpr auto kOptions = std::to_array<CaseOption>({
      },
      [](const Case& c) { return c.window ? window_reason(*c.window) : ""; }},
     {"mask", QKVET_OPTION_MASK, true, Fields<&Case::mask>::given,
-     Fields<&Case::mask>::copy,
-     [](Text text, Text token, Case& c) {
-       return read_mask(text, token, &c.mask);
-     },
+     Fields<&Case::mask>::copy, read_into<&Case::mask, read_mask>,
      [](const Case& c) {
        return c.mask.kind != MaskKind::kNone ? mask_text(c.mask) : "";
      },
@@ -467,12 +472,16 @@ constexpr auto kOptions = std::to_array<CaseOption>({
                            : "";
      },
      bias_reason},
-    {"softcap", QKVET_OPTION_SOFTCAP, true, Fields<&Case::softcap>::given,
-     Fields<&Case::softcap>::copy, read_softcap,
-     [](const Case& c) {
-       return c.softcap != 0 ? "softcap=" + float_text(c.softcap) : "";
-     },
-     softcap_reason},
+#define QKVET_OPTION_NUMBER(name, NAME, one, in_backward, ...) \
+  {#name,                                                      \
+   QKVET_OPTION_##NAME,                                        \
+   in_backward,                                                \
+   Fields<&Case::name>::given,                                 \
+   Fields<&Case::name>::copy,                                  \
+   read_number<&Case::name>,                                   \
+   [](const Case& c) { return number_text(#name, c.name); },   \
+   [](const Case& c) { return number_reason(#name, c.name); }},
+#include "core/call/option_numbers.def"
     {"sink", QKVET_OPTION_SINK, true, Fields<&Case::sink>::given,
      Fields<&Case::sink>::copy, read_sink,
      [](const Case& c) { return c.sink ? "sink=" + recipe_text(*c.sink) : ""; },
@@ -529,9 +538,7 @@ constexpr auto kOptions = std::to_array<CaseOption>({
                   : "";
      }},
     {"layout", kOptionLayout, true, Fields<&Case::layout>::given,
-     Fields<&Case::layout>::copy,
-     [](Text text, Text token,
-        Case& c) { return read_layout(text, token, &c.layout); },
+     Fields<&Case::layout>::copy, read_into<&Case::layout, read_layout>,
      layout_text, layout_reason},
     {"share", kOptionShare, false, Fields<&Case::share>::given,
      Fields<&Case::share>::copy,
@@ -554,10 +561,7 @@ constexpr auto kOptions = std::to_array<CaseOption>({
      },
      values_reason},
     {"dropout", QKVET_OPTION_DROPOUT, true, Fields<&Case::dropout>::given,
-     Fields<&Case::dropout>::copy,
-     [](Text text, Text token, Case& c) {
-       return read_dropout(text, token, &c.dropout);
-     },
+     Fields<&Case::dropout>::copy, read_into<&Case::dropout, read_dropout>,
      [](const Case& c) {
        return c.dropout ? "dropout=" + float_text(*c.dropout) : "";
      },
@@ -579,19 +583,13 @@ constexpr auto kOptions = std::to_array<CaseOption>({
     {"append", QKVET_OPTION_APPEND, false, Fields<&Case::append>::given,
      Fields<&Case::append>::copy, read_append, append_text, fine},
     {"rope", QKVET_OPTION_ROPE, true, Fields<&Case::rope>::given,
-     Fields<&Case::rope>::copy,
-     [](Text text, Text token, Case& c) {
-       return read_rope(text, token, &c.rope);
-     },
+     Fields<&Case::rope>::copy, read_into<&Case::rope, read_rope>,
      [](const Case& c) {
        return c.rope.style != RopeStyle::kNone ? rope_text(c.rope) : "";
      },
      fine},  // rope_reason(): also of layers and stories
     {"calls", kOptionCalls, false, Fields<&Case::calls>::given,
-     Fields<&Case::calls>::copy,
-     [](Text text, Text token, Case& c) {
-       return read_calls(text, token, &c.calls);
-     },
+     Fields<&Case::calls>::copy, read_into<&Case::calls, read_calls>,
      [](const Case& c) {
        return c.calls.empty() ? "" : "calls=" + calls_text(c.calls);
      },

@@ -8,6 +8,7 @@
 #include <set>
 #include <vector>
 
+#include "core/call/option_numbers.h"
 #include "core/capability/capability.h"
 #include "core/capability/option_table.h"
 #include "core/door/arena.h"
@@ -59,7 +60,6 @@ Signature signature_of(int kernel, const KernelCall& call,
                    static_cast<int64_t>(options_in(call)),
                    static_cast<int64_t>(plan.fused),
                    static_cast<int64_t>(plan.rope),
-                   static_cast<int64_t>(std::bit_cast<uint32_t>(plan.softcap)),
                    plan.threads,
                    plan.page_size,
                    plan.channel_group,
@@ -67,6 +67,8 @@ Signature signature_of(int kernel, const KernelCall& call,
                    plan.chunk,
                    plan.window ? plan.window->left : 0,
                    plan.window ? plan.window->right : 0};
+  for (const OptionNumber& number : kOptionNumbers)
+    all.push_back(std::bit_cast<int32_t>(plan.*number.in_call));
   for (const TensorSpec& tensor : plan.tensors) {
     all.push_back(tensor.ndim);
     all.push_back(static_cast<int64_t>(tensor.dtype));

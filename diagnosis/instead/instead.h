@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "core/case/case_options.h"
 #include "diagnosis/instead/description.h"
 #include "diagnosis/where/fails_where.h"
 
@@ -148,11 +149,11 @@ Stage probed_stage(const std::vector<WrongAnswer>& answers, Witness& witness,
                    bool of_other_scores = false);
 // An option and its stage: failing calls have it and are right without it.
 struct StageOfOption {
-  uint64_t option;  // QKVET_OPTION_...
+  std::string_view key;  // of the case
   Stage stage;
-  bool (*has)(const Case& value);
-  void (*drop)(Case& value);
-  void (*give)(Case& value);  // null: not to any case
+  void (*give)(Case& value) = nullptr;  // null: not to any case
+
+  const CaseOption& row() const { return *find_option(key); }
 };
 std::span<const StageOfOption> stages_of_options();
 // The stage that reads or writes the exceeded tensor, if there is just one.

@@ -468,9 +468,9 @@ class StageProbes {
     for (const StageOfOption& option : stages_of_options()) {
       bool have_all = true;
       for (const WrongAnswer* answer : asked_)
-        have_all &= option.has(answer->value());
+        have_all &= option.row().given(answer->value());
       if (!have_all || !with([&](Case value) {
-                          option.drop(value);
+                          option.row().drop(value);
                           return value;
                         }).are_all_right())
         continue;
@@ -528,33 +528,17 @@ Stage stage_of_lse_alone(const std::vector<WrongAnswer>& answers,
 
 std::span<const StageOfOption> stages_of_options() {
   static constexpr StageOfOption kOptions[] = {
-      {QKVET_OPTION_MASK, Stage::kKeys,
-       [](const Case& c) { return c.mask.kind != MaskKind::kNone; },
-       [](Case& c) { c.mask = {}; },
-       [](Case& c) { c.mask.kind = MaskKind::kButN; }},
-      {QKVET_OPTION_KEY_LISTS, Stage::kKeys,
-       [](const Case& c) { return c.listed.entries > 0; },
-       [](Case& c) { c.listed = {}; }, nullptr},
-      {QKVET_OPTION_WINDOW, Stage::kKeys,
-       [](const Case& c) { return c.window.has_value(); },
-       [](Case& c) { c.window.reset(); }, nullptr},
-      {QKVET_OPTION_LENGTHS, Stage::kKeys,
-       [](const Case& c) { return !c.kv_len.empty(); },
-       [](Case& c) { c.kv_len.clear(); }, nullptr},
-      {QKVET_OPTION_BIAS, Stage::kBias,
-       [](const Case& c) { return c.score_bias.has_value(); },
-       [](Case& c) { c.score_bias.reset(); },
+      {"mask", Stage::kKeys, [](Case& c) { c.mask.kind = MaskKind::kButN; }},
+      {"keys", Stage::kKeys},
+      {"window", Stage::kKeys},
+      {"kvlen", Stage::kKeys},
+      {"bias", Stage::kBias,
        [](Case& c) { c.score_bias = make_recipe(RecipeKind::kLattice); }},
-      {QKVET_OPTION_ALIBI, Stage::kBias,
-       [](const Case& c) { return c.slopes.has_value(); },
-       [](Case& c) { c.slopes.reset(), c.member_slopes = false; },
+      {"alibi", Stage::kBias,
        [](Case& c) { c.slopes = make_recipe(RecipeKind::kOne); }},
-      {QKVET_OPTION_SOFTCAP, Stage::kScores,
-       [](const Case& c) { return c.softcap > 0; },
-       [](Case& c) { c.softcap = 0; }, nullptr},
-      {QKVET_OPTION_SINK, Stage::kSoftmax,
-       [](const Case& c) { return c.sink.has_value(); },
-       [](Case& c) { c.sink.reset(); },
+#define QKVET_OPTION_NUMBER(name, ...) {#name, Stage::kScores},
+#include "core/call/option_numbers.def"
+      {"sink", Stage::kSoftmax,
        [](Case& c) { c.sink = make_recipe(RecipeKind::kOne); }}};
   return kOptions;
 }

@@ -218,14 +218,14 @@ Stage stage_of_options(const std::vector<Touch>& touches, Witness& witness) {
     size_t right = 0;
     for (const Touch& touch : touches) {
       if (touch.value.subject() != Subject::kAttention ||
-          !option.has(touch.value)) {
+          !option.row().given(touch.value)) {
         right = 0;
         break;
       }
       if (right == kMostAsked) continue;
       Case value = touch.value;
       value.set.clear();
-      option.drop(value);
+      option.row().drop(value);
       if (option.stage != Stage::kBias && (known & QKVET_OPTION_BIAS) != 0)
         value.score_bias = make_recipe(RecipeKind::kZero);
       else if ((known & QKVET_OPTION_SOFTCAP) != 0 && value.softcap <= 0)
@@ -255,13 +255,14 @@ Stage stage_of_missing_options(const std::vector<Touch>& touches,
       std::any_of(touches.begin(), touches.end(),
                   [](const Touch& touch) { return touch.of_heap; });
   for (const StageOfOption& missing : stages_of_options()) {
-    if (missing.give == nullptr || (known & missing.option) == 0) continue;
+    if (missing.give == nullptr || (known & missing.row().option) == 0)
+      continue;
     if (is_of_heap && missing.stage == Stage::kKeys) continue;
     size_t alive = 0, asked = 0;
     for (const Touch& touch : touches) {
       Case value = touch.value;
-      if (value.subject() != Subject::kAttention || missing.has(value) ||
-          asked == kMostAsked)
+      if (value.subject() != Subject::kAttention ||
+          missing.row().given(value) || asked == kMostAsked)
         continue;
       value.set.clear();
       missing.give(value);

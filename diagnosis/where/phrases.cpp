@@ -46,8 +46,10 @@ constexpr Phrase kPhrases[] = {
     {"scale.given", "a scale is given", "no scale is given"},
     {"scale.is_one", "the scale is 1", "the scale is not 1"},
     {"scale.negative", "the scale is negative", "the scale is not negative"},
-    {"softcap.is_one", "softcap = 1", "softcap is not 1"},
-    {"softcap.over_one", "softcap > 1", "no softcap above 1 is given"},
+#define QKVET_OPTION_NUMBER(name, ...)                \
+  {#name ".is_one", #name " = 1", #name " is not 1"}, \
+      {#name ".over_one", #name " > 1", "no " #name " above 1 is given"},
+#include "core/call/option_numbers.def"
     {"sink", "a sink is given", "no sink is given"},
     {"rope.random", "positions are in no order", "positions are in order"},
     {"packed", "the batch is packed", "the batch is not packed"},
@@ -196,8 +198,10 @@ constexpr Phrase kMade[] = {
      "a member has more pages than one", "no member has more pages than one"},
     {"(D > 0 && H * dv == D)", "H * dv = D", "H * dv is not D"},
     {"(D > 0 && D % H == 0)", "H divides D", "H does not divide D"},
-    {"(softcap && !softcap.over_one)", "softcap <= 1 is given",
-     "no softcap <= 1 is given"},
+#define QKVET_OPTION_NUMBER(name, ...)                           \
+  {"(" #name " && !" #name ".over_one)", #name " <= 1 is given", \
+   "no " #name " <= 1 is given"},
+#include "core/call/option_numbers.def"
     {"members(keys == 0)", "a member has no key", "every member has a key"},
     {"commands(new > 0 && held >= capacity)",
      "tokens come that fill a sequence", "no tokens come that fill a sequence"},

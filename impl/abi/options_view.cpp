@@ -96,7 +96,6 @@ const char* unknown_field(const qkvet_forward_args& a, uint64_t declared) {
     const char* name;
   } numbers[] = {
       {a.has_window != 0, QKVET_OPTION_WINDOW, "windows are not supported"},
-      {!(a.softcap == 0), QKVET_OPTION_SOFTCAP, "softcap is not supported"},
       {a.slopes.ndim == 2, QKVET_OPTION_ALIBI_PER_MEMBER,
        "slopes of each sequence are not supported"},
       {a.rope != QKVET_ROPE_NONE, QKVET_OPTION_ROPE, "rope is not supported"},
@@ -111,7 +110,11 @@ const char* unknown_field(const qkvet_forward_args& a, uint64_t declared) {
       {packed && paged, QKVET_OPTION_PACKED_PAGES,
        "cu_seqlens_q with pages is not supported"},
       {packed && !paged, QKVET_OPTION_PACKED,
-       "cu_seqlens_q without pages is not supported"}};
+       "cu_seqlens_q without pages is not supported"},
+#define QKVET_FORWARD_NUMBER(field, option) \
+  {a.field != 0, option, #field " is not supported"},
+#include "qkvet/tensors.def"
+  };
   for (const auto& number : numbers) {
     if (number.set && (declared & number.option) == 0) {
       return number.name;

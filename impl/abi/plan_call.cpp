@@ -33,10 +33,10 @@ bool same_scalars(const Args& a, const Args& b) {
          a.has_window == b.has_window &&
          (a.has_window == 0 || (a.window_left == b.window_left &&
                                 a.window_right == b.window_right)) &&
-         a.softcap == b.softcap && a.rope == b.rope &&
-         a.dropout_p == b.dropout_p && a.page_size == b.page_size &&
-         a.channel_group == b.channel_group &&
-         a.key_block_size == b.key_block_size && a.chunk == b.chunk;
+#define QKVET_FORWARD_NUMBER(field, option) (a.field == b.field)&&
+#include "qkvet/tensors.def"
+         a.rope == b.rope && a.dropout_p == b.dropout_p &&
+         a.page_size == b.page_size && a.key_block_size == b.key_block_size;
 }
 
 }  // namespace

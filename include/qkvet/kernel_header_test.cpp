@@ -3,6 +3,7 @@
 // tensor begins with its size.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <map>
 #include <string>
@@ -102,6 +103,22 @@ TEST(KernelHeader, TheListOfTensorsIsWhole) {
 #include "qkvet/tensors.def"
        }}};
   EXPECT_EQ(listed, fields);
+}
+
+// tensors.def has every float of forward that is an option by itself.
+TEST(KernelHeader, TheListOfNumbersIsWhole) {
+  std::vector<std::string> fields = {"scale", "dropout_p"};
+#define QKVET_FORWARD_NUMBER(field, ...) fields.push_back(#field);
+#include "qkvet/tensors.def"
+#define QKVET_SIZE(type, bytes)
+#define QKVET_FIELD(type, field, at)                                          \
+  if constexpr (std::is_same_v<type, qkvet_forward_args> &&                   \
+                std::is_same_v<decltype(type::field), float>) {               \
+    EXPECT_EQ(std::count(fields.begin(), fields.end(), #field), 1) << #field; \
+  }
+#include "qkvet/frozen_layout.inc"
+#undef QKVET_SIZE
+#undef QKVET_FIELD
 }
 
 // 48 bytes is what every DLPack from 0.6 to 1.1 has.

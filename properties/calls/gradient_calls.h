@@ -7,14 +7,16 @@
 #include <string>
 #include <vector>
 
+#include "core/call/option_numbers.h"
 #include "properties/judging/law.h"
 
 namespace qkvet::properties {
 
 // The options that laws about gradients allow, except empty extents.
-inline constexpr uint64_t kAllowGradients = kAllowPairs | kAllowScores |
-                                            kOptionLayout | QKVET_OPTION_ROPE |
-                                            QKVET_OPTION_KEY_LISTS;
+inline constexpr uint64_t kAllowGradients =
+    kAllowPairs | (kAllowScores & ~number_options()) |
+    number_options(/*of_gradients=*/true) | kOptionLayout | QKVET_OPTION_ROPE |
+    QKVET_OPTION_KEY_LISTS;
 
 inline constexpr TensorName kGradients[] = {TensorName::kDQ, TensorName::kDK,
                                             TensorName::kDV, TensorName::kDBias,

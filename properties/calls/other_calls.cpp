@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/call/fused.h"
+#include "core/call/option_numbers.h"
 #include "properties/calls/call_pairs.h"
 #include "properties/conventions/domain.h"
 
@@ -160,7 +161,9 @@ struct ComesAndGoes {
 constexpr ComesAndGoes kComeAndGo[] = {{QKVET_OPTION_MASK, "mask", "random70"},
                                        {QKVET_OPTION_BIAS, "bias", "lattice"},
                                        {QKVET_OPTION_WINDOW, "window", "2.0"},
-                                       {QKVET_OPTION_SOFTCAP, "softcap", "2"},
+#define QKVET_OPTION_NUMBER(name, NAME, one, in_backward, small, ...) \
+  {QKVET_OPTION_##NAME, #name, #small},
+#include "core/call/option_numbers.def"
                                        {QKVET_OPTION_ALIBI, "alibi", "one"},
                                        {QKVET_OPTION_SINK, "sink", "normal"}};
 
@@ -266,8 +269,12 @@ struct OtherValues {
           [](Case& c) { c.rope.style = other_style(c.rope.style); });
     if (value.cache.window > 0)
       add(of_options, [](Case& c) { ++c.cache.window; });
-    if (!value.has_options() && value.softcap > 0)
-      add(of_options, [](Case& c) { c.softcap *= 2; });
+    if (!value.has_options()) add_numbers();
+  }
+
+  void add_numbers() {
+    for (const OptionNumber& number : kOptionNumbers)
+      add(of_options, [&](Case& c) { c.*number.in_call *= 2; });
   }
 
   void add_options(const KernelInfo& kernel) {
@@ -278,7 +285,7 @@ struct OtherValues {
     if (value.window)
       add(of_options,
           [](Case& c) { c.window->left = c.window->left < 0 ? 1 : -1; });
-    if (value.softcap > 0) add(of_options, [](Case& c) { c.softcap *= 2; });
+    add_numbers();
     if (value.chunk > 0)
       add(of_options, [](Case& c) { c.chunk = c.chunk / 2 + 1; });
     for (const bool of_keys : {false, true})

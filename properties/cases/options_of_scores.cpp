@@ -207,11 +207,13 @@ std::vector<DrawnOption> options_of_scores() {
       {QKVET_OPTION_FULL_RANGES, draw_ranges, "ranges={1.i64,2}"},
       {QKVET_OPTION_CHUNK, draw_chunk, "chunk={1,2}"},
       {QKVET_OPTION_TREE_MASK, draw_tree, "tree={1,2}"},
-      {QKVET_OPTION_SOFTCAP,
-       [](Draw& draw, Case& c) {
-         c.softcap = draw.of(std::array<float, 4>{0.5F, 2, 15, 50});
-       },
-       "softcap=2"},
+#define QKVET_OPTION_NUMBER(name, NAME, one, in_backward, small, ...) \
+  {QKVET_OPTION_##NAME,                                               \
+   [](Draw& draw, Case& c) {                                          \
+     c.name = draw.of(std::to_array<float>({__VA_ARGS__}));           \
+   },                                                                 \
+   #name "=" #small},
+#include "core/call/option_numbers.def"
       {QKVET_OPTION_SINK,
        [](Draw& draw, Case& c) { c.sink = draw_per_head(draw); },
        "sink=lattice"},

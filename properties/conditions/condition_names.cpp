@@ -185,16 +185,20 @@ constexpr ConditionName kOfScores[] = {
     {"scale.negative", In::kCase,
      [](At at) { return int64_t{scale_of(the_case(at)) < 0}; }},
     {"scale.bits", In::kCase, scale_bits},
-    {"softcap", In::kCase,
-     [](At at) { return int64_t{the_case(at).softcap > 0}; }},
+#define QKVET_OPTION_NUMBER(name, ...) \
+  {#name, In::kCase, [](At at) { return int64_t{the_case(at).name > 0}; }},
+#include "core/call/option_numbers.def"
     {"dropout", In::kCase,
      [](At at) { return int64_t{the_case(at).dropout.value_or(0) > 0}; }},
     {"dropout.is_zero", In::kCase,
      [](At at) { return int64_t{the_case(at).dropout == 0.0F}; }},
-    {"softcap.over_one", In::kCase,
-     [](At at) { return int64_t{the_case(at).softcap > 1}; }},
-    {"softcap.is_one", In::kCase,
-     [](At at) { return int64_t{the_case(at).softcap == 1}; }}};
+#define QKVET_OPTION_NUMBER(name, ...)                    \
+  {#name ".over_one", In::kCase,                          \
+   [](At at) { return int64_t{the_case(at).name > 1}; }}, \
+      {#name ".is_one", In::kCase,                        \
+       [](At at) { return int64_t{the_case(at).name == 1}; }},
+#include "core/call/option_numbers.def"
+};
 
 constexpr ConditionName kOfLayers[] = {
     {"b_q", In::kCase, has_bias<kBiasQ>},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/judging/answer.h"
 
+#include "core/call/option_numbers.h"
 #include "core/case/key_lists.h"
 #include "properties/judging/twin_check.h"
 #include "properties/judging/visibility.h"
@@ -47,7 +48,7 @@ OwnedProblem::OwnedProblem(const Case& value, const Inputs& inputs, int reading)
   problem_.slopes = data_or_null(inputs.slopes);
   problem_.member_slopes = value.member_slopes;
   problem_.places = data_or_null(inputs.token_places);
-  problem_.softcap = static_cast<double>(value.softcap);
+  copy_numbers(value, problem_);
   problem_.sink = data_or_null(inputs.sink);
   problem_.q_len = data_or_null(value.q_len);
   problem_.kv_len = data_or_null(value.kv_len);

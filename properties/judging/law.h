@@ -15,6 +15,7 @@
 
 #include "core/base/verdict.h"
 #include "core/call/call.h"
+#include "core/call/option_numbers.h"
 #include "core/capability/kernel_info.h"
 #include "core/case/case.h"
 #include "core/case/case_options.h"
@@ -214,7 +215,8 @@ inline constexpr auto kCaseOptions =
                              QKVET_OPTION_PACKED,
                              QKVET_OPTION_BIAS,
                              QKVET_OPTION_ALIBI,
-                             QKVET_OPTION_SOFTCAP,
+#define QKVET_OPTION_NUMBER(name, NAME, ...) QKVET_OPTION_##NAME,
+#include "core/call/option_numbers.def"
                              QKVET_OPTION_SINK,
                              kOptionLayout,
                              kOptionShare,
@@ -253,9 +255,9 @@ inline constexpr uint64_t kAllowPairs =
     QKVET_OPTION_WINDOW | QKVET_OPTION_MASK | QKVET_OPTION_LENGTHS |
     QKVET_OPTION_PACKED;
 // How scores become weights.
-inline constexpr uint64_t kAllowScores =
-    QKVET_OPTION_BIAS | QKVET_OPTION_ALIBI | QKVET_OPTION_SOFTCAP |
-    QKVET_OPTION_SINK;
+inline constexpr uint64_t kAllowScores = QKVET_OPTION_BIAS |
+                                         QKVET_OPTION_ALIBI | number_options() |
+                                         QKVET_OPTION_SINK;
 // How the keys and values are stored.
 inline constexpr uint64_t kAllowServing =
     QKVET_OPTION_PAGED | QKVET_OPTION_APPEND;

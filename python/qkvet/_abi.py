@@ -79,6 +79,10 @@ for _name, _number in re.findall(
         r"#define QKVET_(\w+) \(UINT64_C\(1\) << (\d+)\)", _TEXT):
     globals()[_name] = 1 << int(_number)
 
+# The fields of ForwardArgs that are options of one number.
+NUMBERS = re.findall(r"QKVET_FORWARD_NUMBER\((\w+), QKVET",
+                     (_FOLDER / "qkvet/tensors.def").read_text())
+
 OpenFunction = _field(re.search(
     r"typedef [^;]*\(\*qkvet_open_function\)[^;]*", _TEXT)[0])[1]
 

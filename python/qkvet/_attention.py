@@ -58,16 +58,9 @@ class Forward:
             given["scale"] = args.scale
         if args.has_window:
             given["window"] = (args.window_left, args.window_right)
-        if args.softcap > 0:
-            given["softcap"] = args.softcap
-        if args.page_size:
-            given["page_size"] = args.page_size
-        if args.channel_group:
-            given["channel_group"] = args.channel_group
-        if args.key_block_size:
-            given["key_block_size"] = args.key_block_size
-        if args.chunk:
-            given["chunk"] = args.chunk
+        for name in (*_abi.NUMBERS, "page_size", "key_block_size"):
+            if number := getattr(args, name):
+                given[name] = number
         if args.dropout_p > 0:
             given["dropout"] = (args.dropout_p, args.dropout_seed,
                                 args.dropout_offset)

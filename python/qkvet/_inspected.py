@@ -5,6 +5,7 @@ import functools
 import inspect
 import types
 
+from . import _abi
 from .declare import DEFAULT_OPTIONS, WrongUse, words
 
 _LIBRARIES = ("torch", "jax")
@@ -18,8 +19,9 @@ _MOST_FUNCTIONS = 200
 # Arguments that some calls of an option have, and others do not.
 _ARGUMENTS = {"scale": "scale", "causal_top_left": "causal",
               "causal_bottom_right": "causal", "window": "window", "mask": "mask",
-              "bias": "bias", "softcap": "softcap", "sink": "sink",
-              "alibi": "slopes", "rope": "rope"}
+              "bias": "bias", "sink": "sink", "alibi": "slopes", "rope": "rope",
+              "paged_channel_groups": "channel_group",
+              **{name: name for name in _abi.NUMBERS}}
 
 
 def _library(name):

@@ -70,7 +70,8 @@ struct Problem {
   // Positions of keys, for ALiBi; the rows have the last ones, and lengths do
   // not apply. Null: key j is at position j.
   const int64_t* places = nullptr;  // [Tk], ascending
-  double softcap = 0;               // > 0: softcap * tanh(score / softcap)
+#define QKVET_OPTION_NUMBER(name, ...) double name = 0;
+#include "core/call/option_numbers.def"
   const double* sink = nullptr;     // [H], a logit that joins the denominator
   const int64_t* q_len = nullptr;   // [B]
   const int64_t* kv_len = nullptr;  // [B]

@@ -134,7 +134,7 @@ void view_options(const BoundFacts::Impl& facts, int64_t row, RowView& view) {
     return all.empty() ? nullptr : all.data() + first;
   };
   const int64_t pair = row * facts.shape.Tk;
-  view.softcap = facts.softcap;
+  copy_numbers(facts, view);
   view.softcap_after_bias = facts.softcap_after_bias;
   view.sink_in_lse = facts.sink_in_lse;
   view.keys = optional(facts.keys, pair);

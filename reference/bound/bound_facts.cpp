@@ -81,7 +81,7 @@ void copy_inputs(const Problem& problem, const OracleOutput& oracle,
   facts.shape = shape;
   facts.scale = std::fabs(problem.scale);
   facts.scale_given = problem.scale_given;
-  facts.softcap = problem.softcap;
+  copy_numbers(problem, facts);
   facts.softcap_after_bias = problem.softcap_after_bias;
   facts.sink_in_lse = problem.sink_in_lse;
   facts.q.assign(problem.q, problem.q + shape.q_elements());

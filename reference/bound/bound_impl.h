@@ -8,6 +8,7 @@
 #include <limits>
 #include <vector>
 
+#include "core/call/option_numbers.h"
 #include "reference/bound/bound.h"
 
 namespace qkvet::reference {
@@ -18,7 +19,8 @@ struct BoundFacts::Impl {
   Shape shape;
   double scale = 1;  // |scale|
   bool scale_given = false;
-  double softcap = 0;
+#define QKVET_OPTION_NUMBER(name, ...) double name = 0;
+#include "core/call/option_numbers.def"
   bool softcap_after_bias = false;
   bool sink_in_lse = true;
   std::vector<double> q;         // [B,H,Tq,d]
@@ -88,7 +90,8 @@ struct RowView {
   int64_t dv = 0;
   double scale = 1;  // |scale|
   bool scale_given = false;
-  double softcap = 0;
+#define QKVET_OPTION_NUMBER(name, ...) double name = 0;
+#include "core/call/option_numbers.def"
   bool softcap_after_bias = false;
   bool sink_in_lse = true;
   double top = 0;    // m
