@@ -168,7 +168,7 @@ struct Check {
   void copy(const T* args, T* known) {
     status = ok() ? read_struct(args, known, why) : status;
   }
-  // Refuses the first tensor of `args` that is not as its row says; the reason
+  // Refuses the first tensor of `args` that differs from its row; the reason
   // begins with its name. An absent one is refused only if it is required.
   void rows(std::span<const TensorRow> table, const void* args);
   // Refuses the first rule that is broken. All rules are evaluated, after a

@@ -15,7 +15,7 @@
 namespace qkvet::impl {
 namespace {
 
-// A cache that knows whether it is being read back.
+// A cache with a flag for the time in which it is read back.
 template <class Base>
 class KnowsReadBack : public Base {
  public:
