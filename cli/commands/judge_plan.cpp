@@ -10,6 +10,7 @@
 
 #include "properties/cases/generate.h"
 #include "properties/cases/option_use.h"
+#include "properties/checking/probe.h"
 #include "properties/run/shrink.h"
 #include "properties/run/tally.h"
 #include "report/written_file.h"

@@ -7,8 +7,8 @@
 #include <cmath>
 
 #include "properties/calls/layer_calls.h"
-#include "properties/calls/story_calls.h"
 #include "properties/run/shrink.h"
+#include "properties/sequences/story_calls.h"
 #include "cli/reproduce/reproducer_outputs.h"
 
 namespace qkvet::cli {

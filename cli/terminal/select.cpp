@@ -15,6 +15,7 @@
 #include "core/base/printable.h"
 #include "properties/conventions/domain.h"
 #include "properties/judging/law.h"
+#include "properties/run/fault_of.h"
 #include "properties/run/one_cell.h"
 #include "properties/run/shrink.h"
 #include "cli/base/arguments.h"

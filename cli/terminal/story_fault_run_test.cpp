@@ -9,7 +9,7 @@
 #include <sstream>
 
 #include "properties/cases/generate.h"
-#include "properties/run/story_fault.h"
+#include "properties/sequences/story_fault.h"
 #include "cli/base/program_run.h"
 #include "cli/kernels/kernels.h"
 
