@@ -11,8 +11,8 @@
 #include "diagnosis/parametric.h"
 #include "diagnosis/where/setting.h"
 #include "properties/conditions/condition.h"
+#include "properties/conditions/situation.h"
 #include "properties/judging/compare.h"
-#include "properties/judging/situation.h"
 #include "properties/judging/subject.h"
 
 namespace qkvet::diagnosis {

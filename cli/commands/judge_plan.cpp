@@ -18,6 +18,7 @@
 #include "cli/terminal/select.h"
 #include "properties/cases/generate.h"
 #include "properties/cases/option_use.h"
+#include "properties/checking/probe.h"
 #include "properties/run/shrink.h"
 #include "properties/run/tally.h"
 #include "report/run_record.h"

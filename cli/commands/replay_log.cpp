@@ -10,7 +10,8 @@
 #include "cli/terminal/report.h"
 #include "cli/terminal/select.h"
 #include "core/base/read_file.h"
-#include "properties/logs/log_shrink.h"
+#include "properties/run/fault_of.h"
+#include "properties/run/spelled_log.h"
 
 namespace qkvet::cli {
 namespace {
@@ -25,10 +26,10 @@ std::string read_log(const std::string& path, std::optional<StoryLog>& log) {
 }
 
 std::string where_text(const std::string& path, const StoryLog& log,
-                       const LogCommand& command) {
+                       size_t command) {
   return fmt::format("command {} of the recording (request {}; {}:{})",
-                     command.number, log.ids[static_cast<size_t>(command.id)],
-                     path, command.line);
+                     command + 1, log.first_id(command), path,
+                     log.lines[command].number);
 }
 
 // One kernel on one recording.
@@ -56,6 +57,7 @@ class LogReplay {
   LogKernel way_;
   LogRun run_;
   ShrunkLog shrunk_;
+  SpelledLog spelled_;
   std::chrono::steady_clock::time_point start_ =
       std::chrono::steady_clock::now();
 };
@@ -63,26 +65,27 @@ class LogReplay {
 void LogReplay::shrink(Cell& cell) {
   const LogFailure& found = *run_.failure;
   shrunk_ = shrink_log(log_, found, way_);
+  spelled_ = spell_log(log_.geometry, shrunk_, way_);
   Failure failure;
-  failure.law = shrunk_.law != nullptr ? shrunk_.law : cell.law;
-  failure.number = log_.commands[found.at].number;
+  failure.law = spelled_.law != nullptr ? spelled_.law : cell.law;
+  failure.number = static_cast<int64_t>(found.at) + 1;
   failure.repeats = shrunk_.repeats;
   failure.repeats_failed = shrunk_.repeats_failed;
   failure.judgement = shrunk_.failure.judgement;
-  failure.where = where_text(path_, log_, log_.commands[found.at]);
-  if (shrunk_.law != nullptr) {
-    failure.found = failure.smallest = shrunk_.value;
-    failure.judgement = shrunk_.judgement;
-    failure.digest = input_digest(make_inputs(shrunk_.value));
-    failure.story = fault_of(*shrunk_.law, shrunk_.value, shrunk_.judgement,
+  failure.where = where_text(path_, log_, found.at);
+  if (spelled_.law != nullptr) {
+    failure.found = failure.smallest = spelled_.value;
+    failure.judgement = spelled_.judgement;
+    failure.digest = input_digest(make_inputs(spelled_.value));
+    failure.story = fault_of(*spelled_.law, spelled_.value, spelled_.judgement,
                              way_.judged, way_.index, way_.executor, way_.time);
   }
   failure.seconds = seconds_since(start_);
   // Commands of the case, which shrinks on from those of the recording.
-  const size_t left = shrunk_.law != nullptr ? shrunk_.value.story.size()
-                                             : shrunk_.commands.size();
+  const Story& left =
+      spelled_.law != nullptr ? spelled_.value.story : shrunk_.story;
   failure.recorded =
-      fmt::format("{} commands -> {}", log_.commands.size(), left);
+      fmt::format("{} commands -> {}", log_.story.size(), left.size());
   cell.law = failure.law;
   cell.failure = std::move(failure);
 }
@@ -91,18 +94,21 @@ KernelResult LogReplay::run() {
   LogChecks checks;
   checks.every = affordable_share(log_);
   checks.with_twin = true;
-  checks.sequences = log_.geometry.shape.B;
   Cell cell;
   cell.law = find_law("cache_agrees_with_history");
   run_.reason = not_judged_reason(log_.geometry);
   if (run_.reason.empty() && !has_subject(kernel_.judged.info, Subject::kCache))
     run_.reason = missing_subject(Subject::kCache);
   if (run_.reason.empty())
-    run_ = run_log(log_, log_.commands, way_, checks);
+    run_ = run_log(log_.geometry, log_.story, way_, checks);
   else
     run_.verdict = Verdict::kUnsupported;
   cell.verdict = run_.verdict;
   cell.reason = run_.reason;
+  if (run_.commands > 0 && !run_.reason.empty())
+    cell.reason =
+        fmt::format("command {}, {}: {}", run_.commands,
+                    log_.command_text(run_.commands - 1), run_.reason);
   cell.checked = run_.compared > 0 ? 1 : 0;
   cell.elements.compared = run_.compared;
   cell.worst_ratio = run_.worst_ratio;
@@ -138,8 +144,7 @@ void LogReplay::print_lines(const KernelResult& result,
         "  unsteady    {} of {} further runs failed; the recording was not "
         "shrunk\n",
         failure.repeats_failed, failure.repeats);
-  fmt::print("  at          {}\n",
-             log_command_text(log_, shrunk_.commands.back()));
+  fmt::print("  at          {}\n", log_command_text(shrunk_.story.back()));
   if (const auto& finding = failure.judgement.finding) {
     if (shrunk_.failure.part == LogPart::kAnswer)
       fmt::print("              {}\n", finding->where);
@@ -151,13 +156,13 @@ void LogReplay::print_lines(const KernelResult& result,
   fmt::print(
       "  again       as a file that ends in .story; no case is long enough:\n"
       "{}",
-      story_log_text(log_, shrunk_.commands));
+      story_log_text(log_.geometry, shrunk_.story));
 }
 
 void LogReplay::print(const ReportInput& input,
                       const KernelResult& result) const {
   const Cell& cell = result.cells[0];
-  if (cell.failure && shrunk_.law == nullptr) return print_lines(result, cell);
+  if (cell.failure && spelled_.law == nullptr) return print_lines(result, cell);
   if (cell.failure) {
     fmt::print("{}\n  before it   {}\n\n",
                failure_text(input, result, *cell.failure), counts());
@@ -165,8 +170,7 @@ void LogReplay::print(const ReportInput& input,
   }
   fmt::print("{}  {}   {}   {} commands, {} ids, at most {} at once; {}",
              verdict_name(cell.verdict), path_, kernel_.judged.info.name,
-             log_.commands.size(), log_.ids.size(), log_.geometry.shape.B,
-             counts());
+             log_.story.size(), log_.ids, log_.geometry.shape.B, counts());
   if (cell.verdict == Verdict::kPassed)
     fmt::print("   error/bound {:.2g}   {:.1f} s\n", cell.worst_ratio,
                cell.seconds);

@@ -5,6 +5,7 @@
 
 #include <regex>
 
+#include "properties/checking/probe.h"
 #include "cli/kernels/kernels.h"
 #include "cli/reproduce/plan_folder.h"
 

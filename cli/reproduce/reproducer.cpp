@@ -8,8 +8,8 @@
 
 #include "cli/reproduce/reproducer_outputs.h"
 #include "properties/calls/layer_calls.h"
-#include "properties/calls/story_calls.h"
 #include "properties/run/shrink.h"
+#include "properties/sequences/story_calls.h"
 
 namespace qkvet::cli {
 namespace {

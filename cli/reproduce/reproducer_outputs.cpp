@@ -8,9 +8,9 @@
 #include "core/base/half.h"
 #include "properties/calls/gradient_calls.h"
 #include "properties/calls/layer_calls.h"
-#include "properties/calls/story_storage.h"
 #include "properties/judging/compare.h"
 #include "properties/judging/empty_row.h"
+#include "properties/sequences/story_storage.h"
 
 namespace qkvet::cli {
 namespace {

@@ -11,7 +11,7 @@
 #include "cli/base/program_run.h"
 #include "cli/kernels/kernels.h"
 #include "cli/serving_log/serving_log.h"
-#include "properties/logs/log_shrink.h"
+#include "properties/run/spelled_log.h"
 
 namespace qkvet::cli::story_log_run_test {
 namespace {
@@ -83,10 +83,11 @@ TEST(StoryLogRun, CorrectCachesPass) {
     EXPECT_NE(text.find("\nreorder "), std::string::npos);
     const StoryLog log = parsed(text);
     OpenKernel kernel(std::string("kv_cache/") + name);
-    const LogRun run = run_log(log, log.commands, kernel.way(), all_checks());
+    const LogRun run =
+        run_log(log.geometry, log.story, kernel.way(), all_checks());
     EXPECT_EQ(run.verdict, Verdict::kPassed)
         << name << form << run.reason
-        << (run.failure ? log_command_text(log, log.commands[run.failure->at]) +
+        << (run.failure ? log_command_text(log.story[run.failure->at]) +
                               run.failure->judgement.finding->actual
                         : "");
     EXPECT_EQ(run.commands, 2000u);
@@ -110,7 +111,7 @@ TEST(StoryLogRun, AMistakeOfTheOracleIsSeen) {
   OpenKernel kernel("kv_cache/contiguous");
   LogChecks checks = all_checks();
   checks.oracle = short_sighted;
-  const LogRun run = run_log(log, log.commands, kernel.way(), checks);
+  const LogRun run = run_log(log.geometry, log.story, kernel.way(), checks);
   // Either the twin rejects it, or the correct kernel fails.
   EXPECT_NE(run.verdict, Verdict::kPassed);
 }
@@ -118,13 +119,15 @@ TEST(StoryLogRun, AMistakeOfTheOracleIsSeen) {
 struct Found {
   LogRun run;
   ShrunkLog shrunk;
+  SpelledLog spelled;
 };
 Found found_by(const LogKernel& kernel, const StoryLog& log) {
   Found found;
-  found.run = run_log(log, log.commands, kernel, all_checks());
+  found.run = run_log(log.geometry, log.story, kernel, all_checks());
   EXPECT_EQ(found.run.verdict, Verdict::kFailed) << kernel.judged.info.name;
-  if (found.run.failure)
-    found.shrunk = shrink_log(log, *found.run.failure, kernel);
+  if (!found.run.failure) return found;
+  found.shrunk = shrink_log(log, *found.run.failure, kernel);
+  found.spelled = spell_log(log.geometry, found.shrunk, kernel);
   return found;
 }
 Found found_by(const std::string& name, const StoryLog& log) {
@@ -138,7 +141,8 @@ TEST(StoryLogRun, ACapacityTakesNoMemory) {
   const StoryLog log =
       parsed("qkvet-story 1\ncache f32,H64,Hkv64,d2048,cap1000000\nstep A 2\n");
   OpenKernel kernel("kv_cache/growing");
-  const LogRun run = run_log(log, log.commands, kernel.way(), all_checks());
+  const LogRun run =
+      run_log(log.geometry, log.story, kernel.way(), all_checks());
   EXPECT_EQ(run.verdict, Verdict::kPassed) << run.reason;
   EXPECT_EQ(run.checked, 1);
 }
@@ -154,8 +158,9 @@ TEST(StoryLogRun, OptionsOfScoresReachTheCache) {
     options.form = form;
     OpenKernel kernel(name);
     const StoryLog log = parsed(serving_log(options));
-    EXPECT_EQ(run_log(log, log.commands, kernel.way(), all_checks()).verdict,
-              Verdict::kFailed)
+    EXPECT_EQ(
+        run_log(log.geometry, log.story, kernel.way(), all_checks()).verdict,
+        Verdict::kFailed)
         << name;
   }
 }
@@ -169,16 +174,16 @@ TEST(StoryLogShrink, EveryFaultComesOutShort) {
         "faulty/cache_sequences_share_length",
         "faulty/cache_truncate_keeps_values", "faulty/stale_cache"}) {
     const Found found = found_by(name, log);
-    ASSERT_NE(found.shrunk.law, nullptr) << name;
+    ASSERT_NE(found.spelled.law, nullptr) << name;
     EXPECT_EQ(found.shrunk.repeats_failed, found.shrunk.repeats) << name;
-    EXPECT_LE(found.shrunk.commands.size(), 6u)
+    EXPECT_LE(found.shrunk.story.size(), 6u)
         << name << "\n"
-        << story_log_text(log, found.shrunk.commands);
-    EXPECT_LE(found.shrunk.value.story.size(), 6u)
-        << name << " " << to_string(found.shrunk.value);
-    EXPECT_EQ(found.shrunk.judgement.verdict, Verdict::kFailed);
-    EXPECT_EQ(parse_case(to_string(found.shrunk.value)).value,
-              found.shrunk.value);
+        << story_log_text(log.geometry, found.shrunk.story);
+    EXPECT_LE(found.spelled.value.story.size(), 6u)
+        << name << " " << to_string(found.spelled.value);
+    EXPECT_EQ(found.spelled.judgement.verdict, Verdict::kFailed);
+    EXPECT_EQ(parse_case(to_string(found.spelled.value)).value,
+              found.spelled.value);
   }
 }
 
@@ -197,20 +202,21 @@ TEST(StoryLogRun, EvictionsAreFollowed) {
     for (const char* form : {"", ",rope=half"}) {
       const StoryLog log = log_with(form);
       OpenKernel kernel(std::string("kv_cache/") + name);
-      const LogRun run = run_log(log, log.commands, kernel.way(), all_checks());
+      const LogRun run =
+          run_log(log.geometry, log.story, kernel.way(), all_checks());
       EXPECT_EQ(run.verdict, Verdict::kPassed) << name << form << run.reason;
       EXPECT_EQ(run.checked, 40);
       EXPECT_EQ(run.illegal, 1);
     }
   const Found lag = found_by("faulty/cache_evict_position_from_count",
                              log_with(",rope=half"));
-  EXPECT_LE(lag.shrunk.commands.size(), 3u);
+  EXPECT_LE(lag.shrunk.story.size(), 3u);
   const Found twice =
       found_by("faulty/cache_evict_counts_positions", log_with(""));
-  EXPECT_LE(twice.shrunk.commands.size(), 4u);
+  EXPECT_LE(twice.shrunk.story.size(), 4u);
   for (const Found* found : {&lag, &twice}) {
-    ASSERT_NE(found->shrunk.law, nullptr);
-    EXPECT_LE(found->shrunk.value.story.size(), 4u);
+    ASSERT_NE(found->spelled.law, nullptr);
+    EXPECT_LE(found->spelled.value.story.size(), 4u);
   }
 }
 
@@ -234,11 +240,11 @@ TEST(StoryLogShrink, ALateFailureIsCutOutOfAllBeforeIt) {
              "step late 30\nstep other 9\ntruncate late 20\nstep late 4\n");
   const Found found = found_by("faulty/cache_truncate_keeps_values", log);
   ASSERT_TRUE(found.run.failure.has_value());
-  EXPECT_EQ(found.run.failure->at, log.commands.size() - 1);
-  EXPECT_LE(found.shrunk.commands.size(), 4u);
-  ASSERT_NE(found.shrunk.law, nullptr);
-  EXPECT_LE(found.shrunk.value.story.size(), 4u);
-  EXPECT_EQ(found.shrunk.value.shape.d, 1);
+  EXPECT_EQ(found.run.failure->at, log.story.size() - 1);
+  EXPECT_LE(found.shrunk.story.size(), 4u);
+  ASSERT_NE(found.spelled.law, nullptr);
+  EXPECT_LE(found.spelled.value.story.size(), 4u);
+  EXPECT_EQ(found.spelled.value.shape.d, 1);
 }
 
 // A kernel with answers or calls that a test corrupts.
@@ -291,13 +297,14 @@ TEST(StoryLogShrink, WhatTakesTwoSequencesKeepsBoth) {
   const StoryLog log = parsed(
       without_truncations(2000) +
       "step one 30\nstep two 9\ntruncate one 20\nstep three 4\nstep two 1\n");
-  const auto [run, shrunk] = found_by(kernel.way(spoiled), log);
+  const auto [run, shrunk, spelled] = found_by(kernel.way(spoiled), log);
   ASSERT_TRUE(run.failure.has_value());
   EXPECT_EQ(shrunk.repeats_failed, shrunk.repeats);
-  ASSERT_EQ(shrunk.commands.size(), 2u) << story_log_text(log, shrunk.commands);
-  EXPECT_EQ(shrunk.commands[0].verb, StoryVerb::kTruncate);
-  EXPECT_EQ(shrunk.commands[1].verb, StoryVerb::kStep);
-  EXPECT_NE(shrunk.law, nullptr);
+  ASSERT_EQ(shrunk.story.size(), 2u)
+      << story_log_text(log.geometry, shrunk.story);
+  EXPECT_EQ(shrunk.story[0].verb, StoryVerb::kTruncate);
+  EXPECT_EQ(shrunk.story[1].verb, StoryVerb::kStep);
+  EXPECT_NE(spelled.law, nullptr);
 }
 
 TEST(StoryLogShrink, WhatDoesNotFailAgainIsUnsteady) {
@@ -309,11 +316,11 @@ TEST(StoryLogShrink, WhatDoesNotFailAgainIsUnsteady) {
                       flip_sign(outcome);
                   });
   const StoryLog log = recording(400);
-  const auto [run, shrunk] = found_by(kernel.way(spoiled), log);
+  const auto [run, shrunk, spelled] = found_by(kernel.way(spoiled), log);
   ASSERT_TRUE(run.failure.has_value());
   EXPECT_LT(shrunk.repeats_failed, shrunk.repeats);
-  EXPECT_EQ(shrunk.law, nullptr);
-  EXPECT_EQ(shrunk.commands.size(), run.failure->at + 1);
+  EXPECT_EQ(spelled.law, nullptr);
+  EXPECT_EQ(shrunk.story.size(), run.failure->at + 1);
 }
 
 // The length of a cache is compared before the first command, too.
@@ -326,7 +333,7 @@ TEST(StoryLogRun, ACacheIsMadeEmpty) {
                   });
   const StoryLog log = recording(20);
   const LogRun run =
-      run_log(log, log.commands, kernel.way(spoiled), all_checks());
+      run_log(log.geometry, log.story, kernel.way(spoiled), all_checks());
   ASSERT_TRUE(run.failure.has_value());
   EXPECT_EQ(run.failure->part, LogPart::kLength);
   EXPECT_EQ(run.failure->at, 0u);
@@ -340,7 +347,8 @@ TEST(StoryLogRun, ManySequencesAreReordered) {
   const StoryLog log = parsed(text + "reorder r150=r40 r40=r199\n" +
                               "step r150 1\nstep r40 1\nstep r199 1\n");
   OpenKernel kernel("kv_cache/contiguous");
-  const LogRun run = run_log(log, log.commands, kernel.way(), all_checks());
+  const LogRun run =
+      run_log(log.geometry, log.story, kernel.way(), all_checks());
   EXPECT_EQ(run.verdict, Verdict::kPassed) << run.reason;
   EXPECT_EQ(run.checked, 203);
 }
@@ -358,13 +366,13 @@ TEST(StoryLogShrink, AnEvictionMovesToTheFront) {
                   });
   const StoryLog log =
       parsed(kHead + "step one 20\nevict one 7 3\nstep one 1\n");
-  const auto [run, shrunk] = found_by(kernel.way(spoiled), log);
+  const auto [run, shrunk, spelled] = found_by(kernel.way(spoiled), log);
   ASSERT_TRUE(run.failure.has_value());
   const auto evict = std::find_if(
-      shrunk.commands.begin(), shrunk.commands.end(),
-      [](const LogCommand& one) { return one.verb == StoryVerb::kEvict; });
-  ASSERT_NE(evict, shrunk.commands.end());
-  EXPECT_EQ(evict->first, 0) << story_log_text(log, shrunk.commands);
+      shrunk.story.begin(), shrunk.story.end(),
+      [](const StoryCommand& one) { return one.verb == StoryVerb::kEvict; });
+  ASSERT_NE(evict, shrunk.story.end());
+  EXPECT_EQ(evict->first, 0) << story_log_text(log.geometry, shrunk.story);
   EXPECT_EQ(evict->count, 1);
 }
 
@@ -377,11 +385,13 @@ TEST(StoryLogShrink, AReorderThatDoesNothingIsFound) {
   ServingOptions options;
   options.forks = true;
   const StoryLog log = parsed(serving_log(options));
-  const auto [run, shrunk] = found_by(kernel.way(spoiled), log);
+  const auto [run, shrunk, spelled] = found_by(kernel.way(spoiled), log);
   ASSERT_TRUE(run.failure.has_value());
-  EXPECT_LE(shrunk.commands.size(), 4u) << story_log_text(log, shrunk.commands);
-  EXPECT_NE(shrunk.law, nullptr);
-  EXPECT_NE(story_text(shrunk.value.story).find("reorder."), std::string::npos);
+  EXPECT_LE(shrunk.story.size(), 4u)
+      << story_log_text(log.geometry, shrunk.story);
+  EXPECT_NE(spelled.law, nullptr);
+  EXPECT_NE(story_text(spelled.value.story).find("reorder."),
+            std::string::npos);
 }
 
 TEST(StoryLogShrink, TooManySequencesForACaseStayLines) {
@@ -389,9 +399,10 @@ TEST(StoryLogShrink, TooManySequencesForACaseStayLines) {
   for (int i = 0; i < 9; ++i) text += "step r" + std::to_string(i) + " 1\n";
   const StoryLog log = parsed(text);
   OpenKernel kernel("kv_cache/contiguous");
-  EXPECT_FALSE(case_of_log(log, log.commands, 1, kernel.way().judged.info));
-  LogCommands fewer(log.commands.begin(), log.commands.begin() + 8);
-  const auto value = case_of_log(log, fewer, 1, kernel.way().judged.info);
+  const KernelInfo& info = kernel.way().judged.info;
+  EXPECT_FALSE(case_of_log(log.geometry, log.story, 9, info));
+  const Story fewer(log.story.begin(), log.story.begin() + 8);
+  const auto value = case_of_log(log.geometry, fewer, 8, info);
   ASSERT_TRUE(value.has_value());
   EXPECT_TRUE(to_string(*value).ends_with("+step.h.1")) << to_string(*value);
 }

@@ -18,6 +18,7 @@
 #include "core/base/printable.h"
 #include "properties/conventions/domain.h"
 #include "properties/judging/law.h"
+#include "properties/run/fault_of.h"
 #include "properties/run/one_cell.h"
 #include "properties/run/shrink.h"
 #include "report/run_record.h"

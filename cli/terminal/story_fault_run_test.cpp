@@ -11,7 +11,7 @@
 #include "cli/base/program_run.h"
 #include "cli/kernels/kernels.h"
 #include "properties/cases/generate.h"
-#include "properties/run/story_fault.h"
+#include "properties/sequences/story_fault.h"
 
 namespace qkvet::cli::story_fault_run_test {
 namespace {

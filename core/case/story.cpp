@@ -23,48 +23,36 @@ std::optional<int64_t> sequence_of(std::string_view letter) {
   return letter[0] - 'a';
 }
 
-bool read_number(std::string_view word, int64_t least, int64_t& tokens) {
-  tokens = number<int64_t>(word).value_or(-1);
-  return least <= tokens && tokens <= kMostStoryTokens;
+// The words between dots.
+std::vector<std::string_view> words_of(std::string_view text) {
+  std::vector<std::string_view> words;
+  for (;;) {
+    const size_t dot = std::min(text.find('.'), text.size());
+    words.push_back(text.substr(0, dot));
+    if (dot == text.size()) return words;
+    text.remove_prefix(dot + 1);
+  }
 }
 
-// The text after "verb."; false if the verb takes no such words.
-bool read_words(std::string_view words, StoryCommand& command) {
-  if (command.verb == StoryVerb::kReorder) {
-    command.parents = words;
-    return !words.empty() &&
-           static_cast<int64_t>(words.size()) <= kMostSequences &&
-           std::all_of(words.begin(), words.end(), [](const char& parent) {
-             return sequence_of({&parent, 1}).has_value();
-           });
-  }
-  const auto sequence = sequence_of(words.substr(0, 1));
-  if (!sequence) return false;
-  command.sequence = *sequence;
-  if (command.verb == StoryVerb::kReset) return words.size() == 1;
-  if (words.size() < 3 || words[1] != '.') return false;
-  words.remove_prefix(2);
-  if (command.verb == StoryVerb::kFork) {
-    const auto copy = sequence_of(words);
-    command.count = copy.value_or(0);
-    return copy.has_value();
-  }
-  if (command.verb == StoryVerb::kEvict) {
-    const size_t dot = std::min(words.find('.'), words.size());
-    if (!read_number(words.substr(0, dot), 0, command.first)) return false;
-    words.remove_prefix(std::min(dot + 1, words.size()));
-  }
-  return read_number(words, least_count(command.verb), command.count);
+bool are_sequences(std::string_view letters) {
+  return !letters.empty() &&
+         static_cast<int64_t>(letters.size()) <= kMostSequences &&
+         std::all_of(letters.begin(), letters.end(), [](const char& letter) {
+           return sequence_of({&letter, 1}).has_value();
+         });
 }
 
 std::optional<StoryCommand> parse_command(std::string_view text,
                                           std::string* error) {
-  const size_t dot = std::min(text.find('.'), text.size());
-  const auto verb = parse_verb(text.substr(0, dot));
+  const auto words = words_of(text);
   StoryCommand command;
-  command.verb = verb.value_or(StoryVerb::kStep);
-  if (verb && dot < text.size() && read_words(text.substr(dot + 1), command))
+  if (words.size() == 2 && parse_verb(words[0]) == StoryVerb::kReorder &&
+      are_sequences(words[1])) {
+    command.verb = StoryVerb::kReorder;
+    command.parents = words[1];
     return command;
+  }
+  if (read_command(words, sequence_of, &command).empty()) return command;
   *error =
       "command \"" + std::string(text) +
       "\": write append.a.N, attend.a.N, step.a.N, truncate.a.N, "
@@ -74,12 +62,23 @@ std::optional<StoryCommand> parse_command(std::string_view text,
   return std::nullopt;
 }
 
+// Reads words[at]: "" or what is wrong with it.
+std::string read_number(std::span<const std::string_view> words, size_t at,
+                        int64_t least, int64_t& tokens) {
+  tokens = number<int64_t>(words[at]).value_or(-1);
+  if (least <= tokens && tokens <= kMostStoryTokens) return "";
+  return quoted(words[at]) + ": " + std::string(words[0]) +
+         " takes a number, " + std::to_string(least) + " .. " +
+         std::to_string(kMostStoryTokens);
+}
+
 std::string absent_problem(const StoryCommand& command, int64_t sequences) {
   const auto there = [&](int64_t s) { return s < sequences; };
   const bool all_there =
       command.verb == StoryVerb::kReorder
-          ? std::all_of(command.parents.begin(), command.parents.end(),
-                        [&](char parent) { return there(parent - 'a'); })
+          ? std::all_of(
+                command.parents.begin(), command.parents.end(),
+                [&](char parent) { return there(parent_place(parent)); })
           : there(command.sequence) &&
                 (command.verb != StoryVerb::kFork || there(command.count));
   if (!all_there)
@@ -132,8 +131,12 @@ bool attends(StoryVerb verb) {
   return verb == StoryVerb::kAttend || verb == StoryVerb::kStep;
 }
 
+// A command may name one that is not there.
 HeldSequences::HeldSequences(const StoryRules& rules)
-    : rules_(rules), sequences_(static_cast<size_t>(rules.sequences)) {}
+    : rules_(rules),
+      sequences_(
+          static_cast<size_t>(std::max(rules.sequences, kMostSequences))),
+      tags_(sequences_.size()) {}
 
 std::string HeldSequences::append_problem(const Sequence& held,
                                           int64_t count) const {
@@ -183,6 +186,9 @@ std::string HeldSequences::evict_problem(const Sequence& held,
 }
 
 std::string HeldSequences::refusal_reason(const StoryCommand& command) {
+  if (auto problem = absent_problem(command, rules_.sequences);
+      !problem.empty())
+    return problem;
   const Sequence& held = at(command.sequence);
   switch (command.verb) {
     case StoryVerb::kAppend:
@@ -199,8 +205,7 @@ std::string HeldSequences::refusal_reason(const StoryCommand& command) {
   }
 }
 
-void HeldSequences::carry_out(const Snapshot& snapshot, int64_t owner,
-                              const std::vector<int64_t>& parents) {
+void HeldSequences::carry_out(const Snapshot& snapshot) {
   const StoryCommand& command = snapshot.command;
   Sequence& sequence = at(command.sequence);
   if (command.verb == StoryVerb::kFork) {
@@ -210,42 +215,80 @@ void HeldSequences::carry_out(const Snapshot& snapshot, int64_t owner,
   }
   if (command.verb == StoryVerb::kReorder) {
     const std::vector<Sequence> before = sequences_;
-    for (size_t s = 0; s < parents.size(); ++s)
-      sequences_[s] = before[static_cast<size_t>(parents[s])];
+    for (size_t s = 0; s < command.parents.size(); ++s)
+      sequences_[s] =
+          before[static_cast<size_t>(parent_place(command.parents[s]))];
     return;
   }
   take_away(command, sequence.tokens);
   take_away(command, sequence.positions);
   for (int64_t i = 0; i < snapshot.new_tokens; ++i) {
-    sequence.tokens.push_back({owner, snapshot.first_new + i});
+    sequence.tokens.push_back({command.sequence, snapshot.first_new + i});
     sequence.positions.push_back(next_position(sequence.positions));
   }
   const int64_t length = sequence.length();
   sequence.most = length == 0 ? 0 : std::max(sequence.most, length);
 }
 
-Snapshot HeldSequences::play(const StoryCommand& command, int64_t owner,
-                             int64_t first_new, int64_t first_query,
-                             const std::vector<int64_t>& parents,
-                             std::string illegal) {
+Snapshot HeldSequences::play(const StoryCommand& command, bool inserted) {
+  Tags& next = tags_[static_cast<size_t>(command.sequence)];
   Snapshot snapshot;
   snapshot.command = command;
-  snapshot.illegal =
-      illegal.empty() ? refusal_reason(command) : std::move(illegal);
+  snapshot.illegal = refusal_reason(command);
   snapshot.new_tokens = appends(command.verb) ? command.count : 0;
   snapshot.queries = attends(command.verb) ? command.count : 0;
-  snapshot.first_new = first_new;
-  snapshot.first_query = first_query;
-  if (snapshot.illegal.empty()) carry_out(snapshot, owner, parents);
+  if (inserted) {
+    without_data_ += snapshot.new_tokens;
+    snapshot.first_new = -without_data_;
+  } else {
+    snapshot.first_new = next.token;
+    snapshot.first_query = next.query;
+    next.token += snapshot.new_tokens;
+    next.query += snapshot.queries;
+  }
+  if (snapshot.illegal.empty()) carry_out(snapshot);
   const bool copies = command.verb == StoryVerb::kFork;
   const Sequence& shown = at(copies ? command.count : command.sequence);
   snapshot.history = shown.tokens;
   snapshot.positions = shown.positions;
-  for (const Sequence& one : sequences_) {
-    snapshot.lengths.push_back(one.length());
-    snapshot.most.push_back(one.most);
+  for (int64_t s = 0; s < rules_.sequences; ++s) {
+    snapshot.lengths.push_back(at(s).length());
+    snapshot.most.push_back(at(s).most);
   }
   return snapshot;
+}
+
+std::string own_parents(int64_t sequences) {
+  std::string parents;
+  for (int64_t s = 0; s < sequences; ++s) parents += parent_letter(s);
+  return parents;
+}
+
+std::string read_command(std::span<const std::string_view> words,
+                         const SequenceNamed& named, StoryCommand* command) {
+  const auto verb = parse_verb(words[0]);
+  if (!verb || verb == StoryVerb::kReorder)
+    return quoted(words[0]) + ": " + std::string(kCommandWords);
+  command->verb = *verb;
+  const size_t needed = *verb == StoryVerb::kReset   ? 2
+                        : *verb == StoryVerb::kEvict ? 4
+                                                     : 3;
+  if (words.size() != needed)
+    return std::string(words[0]) + " with " + std::to_string(words.size() - 1) +
+           " words: " + std::string(kCommandWords);
+  const auto read_sequence = [&](size_t at, int64_t& sequence) {
+    const auto found = named(words[at]);
+    sequence = found.value_or(0);
+    return found ? "" : quoted(words[at]) + ": an id has no \"=\"";
+  };
+  std::string wrong = read_sequence(1, command->sequence);
+  if (wrong.empty() && *verb == StoryVerb::kEvict)
+    wrong = read_number(words, 2, 0, command->first);
+  if (!wrong.empty() || *verb == StoryVerb::kReset) return wrong;
+  return *verb == StoryVerb::kFork
+             ? read_sequence(2, command->count)
+             : read_number(words, needed - 1, least_count(*verb),
+                           command->count);
 }
 
 std::string command_text(const StoryCommand& command) {
@@ -292,35 +335,11 @@ std::optional<Story> parse_story(std::string_view text, std::string* error) {
 
 std::vector<Snapshot> play_story(const Story& story, const StoryRules& rules,
                                  const std::vector<bool>& inserted) {
-  struct Tags {
-    int64_t token = 0, query = 0;  // the next ones
-  };
-  std::array<Tags, kMostSequences> tags;
   std::vector<Snapshot> snapshots;
-  StoryRules all = rules;  // a command may name one that is not there
-  all.sequences = kMostSequences;
-  HeldSequences sequences(all);
-  int64_t without_data = 0;  // tags given below 0
-  for (const StoryCommand& command : story) {
-    Tags& next = tags[static_cast<size_t>(command.sequence)];
-    const int64_t brought = appends(command.verb) ? command.count : 0;
-    const bool is_inserted =
-        snapshots.size() < inserted.size() && inserted[snapshots.size()];
-    if (is_inserted) without_data += brought;
-    std::vector<int64_t> parents;
-    for (const char parent : command.parents) parents.push_back(parent - 'a');
-    Snapshot snapshot = sequences.play(
-        command, command.sequence, is_inserted ? -without_data : next.token,
-        is_inserted ? 0 : next.query, parents,
-        absent_problem(command, rules.sequences));
-    if (!is_inserted) {
-      next.token += brought;
-      next.query += snapshot.queries;
-    }
-    snapshot.lengths.resize(static_cast<size_t>(rules.sequences));
-    snapshot.most.resize(static_cast<size_t>(rules.sequences));
-    snapshots.push_back(std::move(snapshot));
-  }
+  HeldSequences sequences(rules);
+  for (size_t n = 0; n < story.size(); ++n)
+    snapshots.push_back(
+        sequences.play(story[n], n < inserted.size() && inserted[n]));
   return snapshots;
 }
 

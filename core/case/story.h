@@ -19,7 +19,9 @@
 #define QKVET_CORE_CASE_STORY_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -54,6 +56,28 @@ using Story = std::vector<StoryCommand>;
 inline constexpr int64_t kMostSequences = 8;
 inline constexpr size_t kMostCommands = 256;
 inline constexpr int64_t kMostStoryTokens = int64_t{1} << 20;
+
+// StoryCommand::parents has one character for each sequence: 'a' plus the
+// parent, modulo 256, which is kMostCacheSequences.
+inline char parent_letter(int64_t sequence) {
+  return static_cast<char>('a' + sequence);
+}
+inline int64_t parent_place(char letter) {
+  return static_cast<uint8_t>(letter - 'a');
+}
+// The parents of `sequences` sequences that stay as they are.
+std::string own_parents(int64_t sequences);
+
+// The number of the sequence that a word names; nullopt: it names none.
+using SequenceNamed =
+    std::function<std::optional<int64_t>(std::string_view word)>;
+inline constexpr std::string_view kCommandWords =
+    "write append ID N, attend ID N, step ID N, truncate ID N, evict ID F N, "
+    "reset ID, fork ID NEWID or reorder ID=ID ID=ID ...";
+// Reads a command other than reorder from its words, such as step, a, 3. "" or
+// what is wrong with them.
+std::string read_command(std::span<const std::string_view> words,
+                         const SequenceNamed& named, StoryCommand* command);
 
 std::string command_text(const StoryCommand& command);
 std::string story_text(const Story& story);
@@ -98,18 +122,17 @@ int64_t least_count(StoryVerb verb);
 bool appends(StoryVerb verb);
 bool attends(StoryVerb verb);
 
-// The sequences of a cache: each command changes the tokens that they hold.
+// The one machine that plays commands on a cache and books what its sequences
+// hold. Every sequence gives its tokens and queries their tags in order,
+// whether its commands are legal or not.
 class HeldSequences {
  public:
   explicit HeldSequences(const StoryRules& rules);
 
-  // Carries out the command unless it is illegal. Its tokens are those of
-  // `owner` from `first_new` on, its queries those from `first_query` on. For
-  // reorder, each sequence becomes what parents[it] was. All sequences
-  // must exist.
-  Snapshot play(const StoryCommand& command, int64_t owner, int64_t first_new,
-                int64_t first_query, const std::vector<int64_t>& parents,
-                std::string illegal = "");
+  // Carries out the command unless it is illegal. A command that is `inserted`
+  // uses up no tag: it appends tokens without data, with tags below 0, so that
+  // the rest of the story is the same as without it.
+  Snapshot play(const StoryCommand& command, bool inserted = false);
 
  private:
   struct Sequence {
@@ -118,6 +141,9 @@ class HeldSequences {
     int64_t most = 0;  // tokens that were there at a time since it was empty
 
     int64_t length() const { return static_cast<int64_t>(tokens.size()); }
+  };
+  struct Tags {
+    int64_t token = 0, query = 0;  // the next ones
   };
 
   Sequence& at(int64_t sequence) {
@@ -129,16 +155,15 @@ class HeldSequences {
   std::string truncate_problem(const Sequence& held, int64_t count) const;
   std::string evict_problem(const Sequence& held,
                             const StoryCommand& command) const;
-  void carry_out(const Snapshot& snapshot, int64_t owner,
-                 const std::vector<int64_t>& parents);
+  void carry_out(const Snapshot& snapshot);
 
   StoryRules rules_;
   std::vector<Sequence> sequences_;
+  std::vector<Tags> tags_;    // of a sequence; a fork or a reorder moves none
+  int64_t without_data_ = 0;  // tags given below 0
 };
 
-// An illegal command changes nothing, but its tags are used up. A command that
-// is `inserted` (by its number) uses up no tag: it appends tokens without data,
-// with tags below 0, so that the rest of the story is the same as without it.
+// `inserted`: by the number of the command.
 std::vector<Snapshot> play_story(const Story& story, const StoryRules& rules,
                                  const std::vector<bool>& inserted = {});
 

@@ -2,8 +2,9 @@
 #include "core/story/story_log.h"
 
 #include <algorithm>
-#include <numeric>
+#include <span>
 #include <unordered_map>
+#include <utility>
 
 #include "core/base/printable.h"
 #include "core/call/call.h"
@@ -15,12 +16,9 @@ namespace {
 constexpr std::string_view kFirstLine = "qkvet-story 1";
 // A cache is created before the story: its case has some command all the same.
 constexpr std::string_view kStandIn = ",B1,story=step.a.1";
-constexpr std::string_view kAllowed =
-    "write append ID N, attend ID N, step ID N, truncate ID N, evict ID F N, "
-    "reset ID, fork ID NEWID or reorder ID=ID ID=ID ...";
 
 // The words of a line up to a comment.
-std::vector<std::string_view> words_of(std::string_view line) {
+std::vector<std::string_view> line_words(std::string_view line) {
   constexpr std::string_view kSpace = " \t\r";
   std::vector<std::string_view> words;
   for (;;) {
@@ -33,43 +31,35 @@ std::vector<std::string_view> words_of(std::string_view line) {
   }
 }
 
-// Reads words[at]: "" or what is wrong with it.
-std::string read_number(const std::vector<std::string_view>& words, size_t at,
-                        int64_t least, int64_t& tokens) {
-  tokens = number<int64_t>(words[at]).value_or(-1);
-  if (least <= tokens && tokens <= kMostStoryTokens) return "";
-  return quoted(words[at]) + ": " + std::string(words[0]) +
-         " takes a number, " + std::to_string(least) + " .. " +
-         std::to_string(kMostStoryTokens);
-}
-
 class Parser {
  public:
   std::string parse(std::string_view text, StoryLog& log);
   int64_t line() const { return line_; }
 
  private:
-  std::string read(const std::vector<std::string_view>& words);
-  std::string read_geometry(const std::vector<std::string_view>& words);
-  std::string read_command(const std::vector<std::string_view>& words);
-  std::string read_moves(const std::vector<std::string_view>& words,
-                         LogCommand& command);
-  std::string read_id(std::string_view word, int64_t& number);
-  std::string check_places(const LogCommand& command);
-  std::optional<int64_t> number_of(std::string_view id);
+  using Words = std::vector<std::string_view>;
+
+  std::string read(const Words& words);
+  std::string read_geometry(const Words& words);
+  std::string read_line(const Words& words);
+  std::string read_reorder(const Words& words, StoryCommand& command);
+  std::optional<int64_t> place_of(std::string_view id);
+  void leave(std::string_view id);
 
   StoryLog* log_ = nullptr;
-  std::unordered_map<std::string, int64_t> numbers_;
-  LogPlaces places_;
+  std::unordered_map<std::string, int64_t> places_;  // of all ids; -1: none
+  std::vector<bool> taken_;  // places: as many as were ever taken at once
   int64_t line_ = 0;
   bool begun_ = false, has_geometry_ = false;
 };
 
 std::string Parser::parse(std::string_view text, StoryLog& log) {
   log_ = &log;
+  log.text = text;
+  text = log.text;
   while (!text.empty()) {
     const size_t end = std::min(text.find('\n'), text.size());
-    const auto words = words_of(text.substr(0, end));
+    const auto words = line_words(text.substr(0, end));
     text.remove_prefix(std::min(end + 1, text.size()));
     ++line_;
     // The first line names the format: nothing may come before it.
@@ -78,13 +68,19 @@ std::string Parser::parse(std::string_view text, StoryLog& log) {
   }
   if (!begun_) return "is empty; the first line is " + std::string(kFirstLine);
   if (!has_geometry_) return "ends before its line \"cache ...\"";
-  if (log.commands.empty()) return "holds no command; " + std::string(kAllowed);
-  log.geometry.shape.B = places_.most();
+  if (log.story.empty())
+    return "holds no command; " + std::string(kCommandWords);
+  log.ids = std::ssize(places_);
+  log.geometry.shape.B = std::ssize(taken_);
+  for (StoryCommand& command : log.story)
+    if (command.verb == StoryVerb::kReorder)
+      command.parents +=
+          own_parents(log.geometry.shape.B).substr(command.parents.size());
   return "";
 }
 
-std::string Parser::read(const std::vector<std::string_view>& words) {
-  if (begun_) return has_geometry_ ? read_command(words) : read_geometry(words);
+std::string Parser::read(const Words& words) {
+  if (begun_) return has_geometry_ ? read_line(words) : read_geometry(words);
   begun_ = true;
   const bool ours = words.size() == 2 && words[0] == "qkvet-story";
   if (ours && words[1] == "1") return "";
@@ -93,7 +89,7 @@ std::string Parser::read(const std::vector<std::string_view>& words) {
               : "the first line must be \"" + std::string(kFirstLine) + "\"";
 }
 
-std::string Parser::read_geometry(const std::vector<std::string_view>& words) {
+std::string Parser::read_geometry(const Words& words) {
   has_geometry_ = true;
   const std::string form =
       "the second line is \"cache KEYS\", such as cache "
@@ -118,135 +114,93 @@ std::string Parser::read_geometry(const std::vector<std::string_view>& words) {
   return "";
 }
 
-std::optional<int64_t> Parser::number_of(std::string_view id) {
+std::optional<int64_t> Parser::place_of(std::string_view id) {
   if (id.empty() || id.find('=') != std::string_view::npos) return std::nullopt;
-  const auto next = static_cast<int64_t>(numbers_.size());
-  const auto [found, is_new] = numbers_.emplace(std::string(id), next);
-  if (is_new) log_->ids.emplace_back(id);
-  return found->second;
-}
-
-std::string Parser::read_moves(const std::vector<std::string_view>& words,
-                               LogCommand& command) {
-  for (size_t i = 1; i < words.size(); ++i) {
-    const size_t equals = std::min(words[i].find('='), words[i].size());
-    const auto id = number_of(words[i].substr(0, equals));
-    const auto from = equals < words[i].size()
-                          ? number_of(words[i].substr(equals + 1))
-                          : std::nullopt;
-    if (!id || !from)
-      return "\"" + std::string(words[i]) +
-             "\": reorder takes ID=ID ..., each with what it becomes";
-    const bool twice =
-        std::any_of(command.moves.begin(), command.moves.end(),
-                    [&](const auto& move) { return move.first == *id; });
-    if (twice)
-      return "\"" + std::string(words[i]) + "\": this id was given one already";
-    command.moves.emplace_back(*id, *from);
-  }
-  command.id = command.moves.front().first;
-  return "";
-}
-
-std::string Parser::read_id(std::string_view word, int64_t& number) {
-  const auto id = number_of(word);
-  if (!id) return "\"" + std::string(word) + "\": an id has no \"=\"";
-  number = *id;
-  return "";
-}
-
-std::string Parser::read_command(const std::vector<std::string_view>& words) {
-  const auto verb = parse_verb(words[0]);
-  if (!verb)
-    return "\"" + std::string(words[0]) + "\": " + std::string(kAllowed);
-  if (log_->commands.size() == kMostLogCommands)
-    return "more than " + std::to_string(kMostLogCommands) + " commands";
-  LogCommand command;
-  command.verb = *verb;
-  command.line = line_;
-  command.number = static_cast<int64_t>(log_->commands.size()) + 1;
-  const size_t needed = *verb == StoryVerb::kReset   ? 2
-                        : *verb == StoryVerb::kEvict ? 4
-                                                     : 3;
-  const bool many = *verb == StoryVerb::kReorder;
-  if (many ? words.size() < 2 : words.size() != needed)
-    return std::string(words[0]) + " with " + std::to_string(words.size() - 1) +
-           " words: " + std::string(kAllowed);
-  std::string why =
-      many ? read_moves(words, command) : read_id(words[1], command.id);
-  if (why.empty() && *verb == StoryVerb::kEvict)
-    why = read_number(words, 2, 0, command.first);
-  if (why.empty() && *verb == StoryVerb::kFork)
-    why = read_id(words[2], command.count);
-  else if (why.empty() && needed > 2 && !many)
-    why = read_number(words, needed - 1, least_count(*verb), command.count);
-  if (why.empty()) why = check_places(command);
-  if (why.empty()) log_->commands.push_back(std::move(command));
-  return why;
-}
-
-std::string Parser::check_places(const LogCommand& command) {
-  places_.follow(command);
-  if (places_.most() <= kMostCacheSequences) return "";
-  return std::to_string(places_.most()) +
-         " sequences are live at once; at most " +
-         std::to_string(kMostCacheSequences) +
-         " can be (reset ID ends a request)";
-}
-
-}  // namespace
-
-int64_t LogPlaces::take(int64_t id) {
-  const auto n = static_cast<size_t>(id);
-  if (n >= place_.size()) place_.resize(n + 1, -1);
-  if (place_[n] >= 0) return place_[n];
+  int64_t& place = places_.emplace(std::string(id), -1).first->second;
+  if (place >= 0) return place;
   const auto free = std::find(taken_.begin(), taken_.end(), false);
-  place_[n] = free - taken_.begin();
+  place = free - taken_.begin();
   if (free == taken_.end())
     taken_.push_back(true);
   else
     *free = true;
-  return place_[n];
+  return place;
 }
 
-void LogPlaces::leave(int64_t id) {
-  int64_t& place = place_[static_cast<size_t>(id)];
+void Parser::leave(std::string_view id) {
+  int64_t& place = places_.at(std::string(id));
   taken_[static_cast<size_t>(place)] = false;
   place = -1;
 }
 
-void LogPlaces::follow(const LogCommand& command) {
-  for_each_id(command, [&](int64_t id) { take(id); });
-  if (command.verb == StoryVerb::kReset) leave(command.id);
+// Those that change take their places before those that they become, as if all
+// sequences were named in order: so a recording that is written out is read
+// with the same places.
+std::string Parser::read_reorder(const Words& words, StoryCommand& command) {
+  command.verb = StoryVerb::kReorder;
+  if (words.size() < 2)
+    return "reorder with 0 words: " + std::string(kCommandWords);
+  std::vector<int64_t> changed;
+  for (const std::string_view word : std::span(words).subspan(1)) {
+    const auto id = place_of(word.substr(0, word.find('=')));
+    if (id && std::ranges::count(changed, *id) > 0)
+      return quoted(word) + ": this id was given one already";
+    changed.push_back(id.value_or(-1));
+  }
+  std::vector<int64_t> parents;
+  for (size_t n = 0; n < changed.size(); ++n) {
+    const std::string_view word = words[n + 1];
+    const size_t equals = word.find('=');
+    const auto from = equals == std::string_view::npos
+                          ? std::nullopt
+                          : place_of(word.substr(equals + 1));
+    if (changed[n] < 0 || !from)
+      return quoted(word) +
+             ": reorder takes ID=ID ..., each with what it becomes";
+    parents.push_back(*from);
+  }
+  command.parents = own_parents(std::ssize(taken_));
+  for (size_t n = 0; n < changed.size(); ++n)
+    command.parents[static_cast<size_t>(changed[n])] =
+        parent_letter(parents[n]);
+  return "";
 }
 
-int64_t places_needed(const LogCommands& commands) {
-  LogPlaces places;
-  for (const LogCommand& command : commands) places.follow(command);
-  return std::max<int64_t>(places.most(), 1);
+std::string Parser::read_line(const Words& words) {
+  if (log_->story.size() == kMostLogCommands)
+    return "more than " + std::to_string(kMostLogCommands) + " commands";
+  StoryCommand command;
+  std::string wrong =
+      words[0] == verb_name(StoryVerb::kReorder)
+          ? read_reorder(words, command)
+          : read_command(
+                words, [this](std::string_view id) { return place_of(id); },
+                &command);
+  if (!wrong.empty()) return wrong;
+  if (std::ssize(taken_) > kMostCacheSequences)
+    return std::to_string(taken_.size()) +
+           " sequences are live at once; at most " +
+           std::to_string(kMostCacheSequences) +
+           " can be (reset ID ends a request)";
+  if (command.verb == StoryVerb::kReset) leave(words[1]);
+  log_->story.push_back(std::move(command));
+  const std::string_view last = words.back();
+  log_->lines.push_back(
+      {line_, static_cast<size_t>(words[0].data() - log_->text.data()),
+       static_cast<size_t>(last.data() + last.size() - words[0].data())});
+  return "";
 }
 
-LogSnapshot LogPlayer::play(const LogCommand& command) {
-  // Places in the order in which the parser took them.
-  for_each_id(command, [&](int64_t id) { places_.take(id); });
-  const bool reorders = command.verb == StoryVerb::kReorder;
-  StoryCommand one = {command.verb, reorders ? 0 : places_.take(command.id),
-                      command.count, /*parents=*/{}, command.first};
-  if (command.verb == StoryVerb::kFork) one.count = places_.take(command.count);
-  std::vector<int64_t> parents(static_cast<size_t>(reorders ? sequences_ : 0));
-  std::iota(parents.begin(), parents.end(), 0);
-  for (const auto& [to, from] : command.moves)
-    parents[static_cast<size_t>(places_.take(to))] = places_.take(from);
-  for (const int64_t parent : parents) one.parents += parent_letter(parent);
-  const auto id = static_cast<size_t>(command.id);
-  if (id >= tags_.size()) tags_.resize(id + 1);
-  Tags& next = tags_[id];
-  LogSnapshot played = {
-      held_.play(one, command.id, next.token, next.query, parents), command.id};
-  next.token += played.snapshot.new_tokens;
-  next.query += played.snapshot.queries;
-  if (command.verb == StoryVerb::kReset) places_.leave(command.id);
-  return played;
+}  // namespace
+
+std::string_view StoryLog::command_text(size_t command) const {
+  return std::string_view(text).substr(lines[command].begin,
+                                       lines[command].size);
+}
+
+std::string_view StoryLog::first_id(size_t command) const {
+  const std::string_view id = line_words(command_text(command))[1];
+  return id.substr(0, id.find('='));
 }
 
 std::optional<StoryLog> parse_story_log(std::string_view text,
@@ -261,15 +215,20 @@ std::optional<StoryLog> parse_story_log(std::string_view text,
   return std::nullopt;
 }
 
-std::string log_command_text(const StoryLog& log, const LogCommand& command) {
-  const auto id = [&](int64_t n) { return log.ids[static_cast<size_t>(n)]; };
+std::string log_command_text(const StoryCommand& command) {
+  constexpr int64_t kLetters = 26;
+  const auto id = [](int64_t place) {
+    return place < kLetters ? std::string(1, parent_letter(place))
+                            : "s" + std::to_string(place);
+  };
   std::string text(verb_name(command.verb));
   if (command.verb == StoryVerb::kReorder) {
-    for (const auto& [to, from] : command.moves)
-      text += " " + id(to) + "=" + id(from);
+    for (size_t to = 0; to < command.parents.size(); ++to)
+      text += " " + id(static_cast<int64_t>(to)) + "=" +
+              id(parent_place(command.parents[to]));
     return text;
   }
-  text += " " + id(command.id);
+  text += " " + id(command.sequence);
   if (command.verb == StoryVerb::kReset) return text;
   if (command.verb == StoryVerb::kEvict)
     text += " " + std::to_string(command.first);
@@ -278,17 +237,17 @@ std::string log_command_text(const StoryLog& log, const LogCommand& command) {
                                            : std::to_string(command.count));
 }
 
-std::string story_log_text(const StoryLog& log, const LogCommands& commands) {
-  Case keys = log.geometry;
+std::string story_log_text(const Case& geometry, const Story& story) {
+  Case keys = geometry;
   keys.shape.B = 1;
-  std::string geometry = to_string(keys);
+  std::string text = to_string(keys);
   // The stand-in's tokens, which are the last key, and B, which is none.
-  geometry.resize(geometry.rfind(",story="));
-  if (const size_t b = geometry.find(",B1,"); b != std::string::npos)
-    geometry.erase(b, 3);
-  std::string text = std::string(kFirstLine) + "\ncache " + geometry + "\n";
-  for (const LogCommand& command : commands)
-    text += log_command_text(log, command) + "\n";
+  text.resize(text.rfind(",story="));
+  if (const size_t b = text.find(",B1,"); b != std::string::npos)
+    text.erase(b, 3);
+  text = std::string(kFirstLine) + "\ncache " + text + "\n";
+  for (const StoryCommand& command : story)
+    text += log_command_text(command) + "\n";
   return text;
 }
 

@@ -17,8 +17,9 @@
 // "=" that does not begin with "#", which begins a comment.
 //
 // A Case spells a story in one line, so its length and its sequences are few.
-// This one has any length; a sequence is an id, which takes a place in the
-// cache from its first command until it is reset.
+// This one has any length. An id takes the lowest free place in the cache at
+// its first command and leaves it when it is reset: a recording is read as a
+// story whose sequences are the places.
 #ifndef QKVET_CORE_STORY_STORY_LOG_H_
 #define QKVET_CORE_STORY_STORY_LOG_H_
 
@@ -26,7 +27,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "core/case/case.h"
@@ -35,27 +35,23 @@ namespace qkvet {
 
 inline constexpr size_t kMostLogCommands = 10'000'000;
 
-struct LogCommand {
-  StoryVerb verb = StoryVerb::kStep;
-  int64_t id = 0;     // number of the id, by first appearance; reorder: of
-                      // the first one
-  int64_t count = 0;  // tokens, queries; fork: the id of the copy
-  // For reorder: pairs of an id and the id that it gets the sequence of.
-  std::vector<std::pair<int64_t, int64_t>> moves{};
-  int64_t first = 0;   // evict: the first token that leaves
-  int64_t number = 0;  // in the recording, from 1
-  int64_t line = 0;
-
-  friend bool operator==(const LogCommand&, const LogCommand&) = default;
-};
-using LogCommands = std::vector<LogCommand>;
-
 struct StoryLog {
   // Dtypes, widths, capacity, form, rotation and recipes. Its B is the number
   // of sequences that the commands need, and its story a placeholder.
   Case geometry;
-  std::vector<std::string> ids;
-  LogCommands commands;
+  Story story;
+  int64_t ids = 0;
+
+  // The line of each command, for messages.
+  struct Line {
+    int64_t number = 0;
+    size_t begin = 0, size = 0;  // of the command in the text
+  };
+  std::vector<Line> lines;
+  std::string text;
+
+  std::string_view command_text(size_t command) const;
+  std::string_view first_id(size_t command) const;
 };
 
 // On failure *error is one line that begins with "NAME:LINE: ".
@@ -63,73 +59,10 @@ std::optional<StoryLog> parse_story_log(std::string_view text,
                                         const std::string& name,
                                         std::string* error);
 
-// "step 7f3a-22 5", and a whole recording that can be parsed again.
-std::string log_command_text(const StoryLog& log, const LogCommand& command);
-std::string story_log_text(const StoryLog& log, const LogCommands& commands);
-
-// The places of the sequences of a recording in its cache: an id takes the
-// lowest free place at its first command, and leaves it when it is reset.
-class LogPlaces {
- public:
-  int64_t take(int64_t id);  // the place of the id, its own or a new one
-  void leave(int64_t id);
-  void follow(const LogCommand& command);
-  int64_t most() const { return static_cast<int64_t>(taken_.size()); }
-
- private:
-  std::vector<int64_t> place_;  // of an id; -1: none
-  std::vector<bool> taken_;     // as many as were ever taken at once
-};
-
-// Sequences that a cache needs for these commands.
-int64_t places_needed(const LogCommands& commands);
-
-// The ids that a command names.
-template <class Use>
-void for_each_id(const LogCommand& command, Use use) {
-  if (command.verb == StoryVerb::kReorder) {
-    for (const auto& [id, from] : command.moves) use(id), use(from);
-    return;
-  }
-  use(command.id);
-  if (command.verb == StoryVerb::kFork) use(command.count);
-}
-
-// StoryCommand::parents has one character for each place: 'a' plus the place,
-// modulo 256, which is kMostCacheSequences.
-inline char parent_letter(int64_t place) {
-  return static_cast<char>('a' + place);
-}
-inline int64_t parent_place(char letter) {
-  return static_cast<uint8_t>(letter - 'a');
-}
-
-// One command as it is played. Its sequences are places in the cache; a token
-// is named by the id that it was given to.
-struct LogSnapshot {
-  Snapshot snapshot;
-  int64_t id = 0;  // the id that the command's tags belong to
-};
-
-// Plays a recording as play_story() plays a story, one command at a time.
-class LogPlayer {
- public:
-  // rules.sequences: places_needed() at least.
-  explicit LogPlayer(const StoryRules& rules)
-      : sequences_(rules.sequences), held_(rules) {}
-
-  LogSnapshot play(const LogCommand& command);
-
- private:
-  struct Tags {
-    int64_t token = 0, query = 0;  // the next ones
-  };
-
-  int64_t sequences_;
-  LogPlaces places_;
-  HeldSequences held_;
-  std::vector<Tags> tags_;  // of an id
-};
+// "step a 5", and a whole recording that can be parsed again: the places are
+// the ids a .. z, s26, ...
+std::string log_command_text(const StoryCommand& command);
+std::string story_log_text(const Case& geometry, const Story& story);
 
 }  // namespace qkvet
 

@@ -2,11 +2,10 @@
 #include "diagnosis/evidence/stories.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "properties/cases/generate.h"
 #include "properties/conventions/domain.h"
-#include "properties/judging/played_story.h"
+#include "properties/sequences/played_story.h"
 
 namespace qkvet::diagnosis {
 namespace {
@@ -100,34 +99,10 @@ std::optional<Case> with_queries_behind(const Case& value, Story story) {
   return with_story(value, std::move(story));
 }
 
-void HeldTokens::play(const Snapshot& snapshot) {
-  const StoryCommand& command = snapshot.command;
-  if (command.verb == StoryVerb::kAttend) return;
-  brought_.insert(snapshot.history.begin(), snapshot.history.end());
-  const std::vector<Holdings> were = held_;
-  for (size_t s = 0; s < held_.size(); ++s) {
-    const auto sequence = static_cast<int64_t>(s);
-    if (command.verb == StoryVerb::kReorder)
-      held_[s].become(
-          were[static_cast<size_t>(parent_sequence(command, sequence))].now);
-    else if (sequence == changed_sequence(command))
-      held_[s].become(snapshot.history);
-  }
-}
-
-bool HeldTokens::are_sharing(int64_t one, int64_t other) const {
-  const auto holds = [&](const Token& token) {
-    const Holdings& held = of(one);
-    return std::ranges::count(held.now, token) > 0 ||
-           std::ranges::count(held.before, token) > 0;
-  };
-  return std::ranges::any_of(of(other).now, holds);
-}
-
 Case with_queries_of_others(const Case& value) {
   constexpr int kMostOfOthers = 2;  // that share nothing
   Story story;
-  HeldTokens held(value.shape.B);
+  TokensHeld held;
   for (const Snapshot& one : snapshots_of(value)) {
     story.push_back(one.command);
     if (!one.illegal.empty() || one.command.verb == StoryVerb::kAttend)
@@ -136,7 +111,7 @@ Case with_queries_of_others(const Case& value) {
     const int64_t of = changed_sequence(one.command);
     int left = kMostOfOthers;
     for (int64_t s = 0; s < value.shape.B; ++s)
-      if (s != of && !held.of(s).now.empty() &&
+      if (s != of && !held.of(s).empty() &&
           (held.are_sharing(of, s) || left-- > 0))
         story.push_back({StoryVerb::kAttend, s, 1});
   }

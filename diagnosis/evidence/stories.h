@@ -4,9 +4,6 @@
 #define QKVET_DIAGNOSIS_EVIDENCE_STORIES_H_
 
 #include <optional>
-#include <set>
-#include <utility>
-#include <vector>
 
 #include "diagnosis/evidence/evidence.h"
 
@@ -36,38 +33,6 @@ Case with_more_tokens(Case value, int64_t times);
 // Adds one sequence, which receives tokens after every command that takes some
 // away. Nullopt: there is no such command, or no room for another sequence.
 std::optional<Case> with_a_newcomer(Case value);
-
-// The tokens that a sequence holds, those that it held before the last command
-// that changed it, and all that it ever held.
-struct Holdings {
-  std::vector<Token> now, before;
-  std::set<Token> ever;
-
-  void become(const std::vector<Token>& tokens) {
-    before = std::exchange(now, tokens);
-    ever.insert(tokens.begin(), tokens.end());
-  }
-};
-
-// The holdings of every sequence, and all tokens that the cache was given.
-class HeldTokens {
- public:
-  explicit HeldTokens(int64_t sequences)
-      : held_(static_cast<size_t>(sequences)) {}
-
-  void play(const Snapshot& snapshot);
-  // Whether two sequences hold the same token, or held it before the last
-  // command to one of them.
-  bool are_sharing(int64_t one, int64_t other) const;
-  const Holdings& of(int64_t sequence) const {
-    return held_[static_cast<size_t>(sequence)];
-  }
-  const std::set<Token>& brought() const { return brought_; }
-
- private:
-  std::vector<Holdings> held_;
-  std::set<Token> brought_;
-};
 
 // After every command that changes a sequence, adds a query of other sequences:
 // all that share tokens with it, and some that do not. It shows at once what

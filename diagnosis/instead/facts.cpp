@@ -6,13 +6,14 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <map>
+#include <set>
 #include <string_view>
 
 #include "core/door/call_plan.h"
-#include "diagnosis/evidence/stories.h"
-#include "properties/calls/story_calls.h"
-#include "properties/calls/story_storage.h"
 #include "properties/judging/compare.h"
+#include "properties/sequences/story_calls.h"
+#include "properties/sequences/story_storage.h"
 
 namespace qkvet::diagnosis {
 namespace {
@@ -120,7 +121,7 @@ class CommandsSinceRead {
   void is_right(int64_t sequence) {
     since_[static_cast<size_t>(sequence)].clear();
   }
-  Behind behind(int64_t sequence, const HeldTokens& held) const {
+  Behind behind(int64_t sequence, const TokensHeld& held) const {
     const auto& since = since_[static_cast<size_t>(sequence)];
     if (since.size() != 1) return {};
     const StoryCommand& command = since[0]->command;
@@ -231,6 +232,28 @@ struct StorageFacts {
   }
 };
 
+// The tokens of all sequences, and those that they ever held.
+class HeldTokens : public TokensHeld {
+ public:
+  void play(const Snapshot& snapshot) {
+    if (snapshot.command.verb == StoryVerb::kAttend) return;
+    TokensHeld::play(snapshot);
+    for (int64_t s = 0; s < sequences(); ++s)
+      ever_[s].insert(of(s).begin(), of(s).end());
+    brought_.insert(snapshot.history.begin(), snapshot.history.end());
+  }
+  bool has_held(int64_t sequence, const Token& token) const {
+    const auto found = ever_.find(sequence);
+    return found != ever_.end() && found->second.contains(token);
+  }
+  // All that the cache was given.
+  const std::set<Token>& brought() const { return brought_; }
+
+ private:
+  std::map<int64_t, std::set<Token>> ever_;
+  std::set<Token> brought_;
+};
+
 // The rows of a story's tokens in its inputs, and those that were read back.
 class ReadBack {
  public:
@@ -240,8 +263,8 @@ class ReadBack {
       : s_(value.shape),
         own_(own),
         history_(snapshot.history),
-        held_(held.of(snapshot.command.sequence)),
-        brought_(held.brought()),
+        sequence_(snapshot.command.sequence),
+        held_(held),
         behind_(behind),
         k_(as_doubles(read.stage_k, Dtype::kF32)),
         v_(as_doubles(read.stage_v, Dtype::kF32)) {}
@@ -337,7 +360,7 @@ class ReadBack {
       say(is_at(history_, t / page * page + t / page % page),
           "those of the token whose number in its page is that" + of_page);
     }
-    say(is_at(held_.before, t),
+    say(is_at(held_.before(sequence_), t),
         "the content of their place before the last command");
     const auto is_held = [&](const Token& token) {
       return std::find(history_.begin(), history_.end(), token) !=
@@ -345,7 +368,7 @@ class ReadBack {
     };
     bool of_own = false, of_lost = false, of_other = false, of_head = false;
     bool of_any = false, of_any_own = false;  // key or value, of any head
-    for (const Token& token : brought_) {
+    for (const Token& token : held_.brought()) {
       for (int64_t other = 0; other < s_.Hkv; ++other) {
         const bool is_of_head = holds(keys, h, t, other, token);
         of_head |= other != h && is_of_head;
@@ -356,7 +379,7 @@ class ReadBack {
       }
       if (!holds(keys, h, t, h, token)) continue;
       of_own |= is_held(token);
-      of_lost |= !is_held(token) && held_.ever.count(token) > 0;
+      of_lost |= !is_held(token) && held_.has_held(sequence_, token);
       of_other |= !is_held(token);
     }
     say(of_own, "those of another token of the sequence");
@@ -376,8 +399,8 @@ class ReadBack {
   const Shape& s_;
   const Inputs& own_;
   const std::vector<Token>& history_;
-  const Holdings& held_;
-  const std::set<Token>& brought_;
+  int64_t sequence_;
+  const HeldTokens& held_;
   const Behind& behind_;
   std::vector<double> k_, v_;
 };
@@ -393,7 +416,7 @@ std::optional<Facts> facts_of_storage(const Evidence& evidence,
     return std::nullopt;
   const Inputs& own = evidence.work->own_inputs();
   const Plan plan = evidence.law->plan(value, kernel.info);
-  HeldTokens held(value.shape.B);
+  HeldTokens held;
   CommandsSinceRead since(value.shape.B);
   std::optional<StorageFacts> wrong;
   for (size_t n = 0; n < evidence.outcomes.size(); ++n) {

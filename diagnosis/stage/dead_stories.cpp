@@ -10,8 +10,8 @@
 #include "diagnosis/evidence/stories.h"
 #include "diagnosis/instead/collector.h"
 #include "diagnosis/stage/further_stage.h"
-#include "properties/judging/played_story.h"
 #include "properties/judging/subject.h"
+#include "properties/sequences/played_story.h"
 
 namespace qkvet::diagnosis {
 namespace {

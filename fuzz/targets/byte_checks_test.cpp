@@ -64,7 +64,14 @@ std::optional<StoryLog> loses_a_command(std::string_view text,
                                         const std::string& name,
                                         std::string* error) {
   auto log = parse_story_log(text, name, error);
-  if (log && name == "y") log->commands.pop_back();
+  if (log && name == "y") log->story.pop_back();
+  return log;
+}
+std::optional<StoryLog> reads_another(std::string_view text,
+                                      const std::string& name,
+                                      std::string* error) {
+  auto log = parse_story_log(text, name, error);
+  if (log && name == "y") ++log->story[0].count;
   return log;
 }
 std::optional<StoryLog> names_no_place(std::string_view, const std::string&,
@@ -80,6 +87,8 @@ TEST(ByteChecks, AStoryParserThatIsWrongIsTold) {
   EXPECT_EQ(story_text_problem("", parse_story_log, &said), "");
   EXPECT_EQ(story_text_problem(kStory, loses_a_command, &said),
             "commands are lost when it is written out");
+  EXPECT_EQ(story_text_problem(kStory, reads_another, &said),
+            "it is read in two ways");
   EXPECT_EQ(story_text_problem(kStory, names_no_place, &said),
             "refused without a place: \"wrong\"");
 }

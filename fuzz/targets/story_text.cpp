@@ -16,17 +16,15 @@ std::string story_text_problem(std::string_view text, StoryParse parse,
     return error.starts_with("x:") && is_one_line(error)
                ? ""
                : "refused without a place: \"" + error + "\"";
-  const std::string again = story_log_text(*log, log->commands);
+  const std::string again = story_log_text(log->geometry, log->story);
   // Which command follows which; the lines between are ids and counts.
-  for (size_t n = 0; n < std::min<size_t>(log->commands.size(), 3); ++n)
-    *said += verb_name(log->commands[n].verb);
+  for (size_t n = 0; n < std::min<size_t>(log->story.size(), 3); ++n)
+    *said += verb_name(log->story[n].verb);
   const auto twice = parse(again, "y", &error);
   if (!twice) return "what is written out is refused: " + error;
-  if (twice->commands.size() != log->commands.size())
+  if (twice->story.size() != log->story.size())
     return "commands are lost when it is written out";
-  return story_log_text(*twice, twice->commands) == again
-             ? ""
-             : "it is written in two ways";
+  return twice->story == log->story ? "" : "it is read in two ways";
 }
 
 namespace {

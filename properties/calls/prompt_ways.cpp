@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "properties/calls/story_calls.h"
 #include "properties/judging/compare.h"
+#include "properties/sequences/story_calls.h"
 
 namespace qkvet::properties {
 namespace {

@@ -2,8 +2,8 @@
 // Stories of caches: which commands, on which sequence, with how many tokens.
 #include <algorithm>
 
-#include "properties/calls/story_calls.h"
 #include "properties/cases/draw.h"
+#include "properties/sequences/story_calls.h"
 
 namespace qkvet::properties {
 namespace {

@@ -8,7 +8,7 @@
 #include "core/capability/option_table.h"
 #include "core/capability/paths.h"
 #include "properties/cases/scope.h"
-#include "properties/judging/played_story.h"
+#include "properties/sequences/played_story.h"
 
 namespace qkvet::properties {
 namespace {

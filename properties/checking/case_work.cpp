@@ -5,25 +5,17 @@
 
 #include "core/case/merge.h"
 #include "properties/calls/layer_calls.h"
-#include "properties/calls/story_calls.h"
 #include "properties/checking/case_prepared.h"
-#include "properties/checking/story_run.h"
 #include "properties/conventions/domain.h"
 #include "properties/judging/compare.h"
 #include "properties/judging/finite.h"
 #include "properties/judging/malformed_numbers.h"
 #include "properties/judging/outcome.h"
 #include "properties/judging/subject.h"
+#include "properties/sequences/story_calls.h"
+#include "properties/sequences/story_run.h"
 
 namespace qkvet::properties {
-
-void TimeUse::add(const TimeUse& other) {
-  generate += other.generate;
-  oracle += other.oracle;
-  bound += other.bound;
-  kernel += other.kernel;
-  judge += other.judge;
-}
 
 CaseWork::CaseWork(const Law& law, Case value, bool with_twin, TimeUse& time,
                    const References& references, Reading reading)

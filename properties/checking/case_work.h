@@ -5,7 +5,6 @@
 #define QKVET_PROPERTIES_CHECKING_CASE_WORK_H_
 
 #include <array>
-#include <chrono>
 #include <map>
 #include <memory>
 #include <span>
@@ -14,53 +13,14 @@
 #include <vector>
 
 #include "core/door/executor.h"
-#include "properties/checking/probe.h"
 #include "properties/checking/vote.h"
 #include "properties/judging/answer.h"
+#include "properties/judging/judged_kernel.h"
 #include "properties/judging/law.h"
 #include "properties/judging/twin_check.h"
 #include "properties/judging/visibility.h"
-#include "reference/arithmetic/precision.h"
 
 namespace qkvet::properties {
-
-// A kernel as the laws see it.
-struct JudgedKernel {
-  KernelInfo info;  // with assumptions filled in
-  PrecisionModel model;
-  bool looser_than_generic = false;
-  std::vector<Assumption> assumed = {};
-  Pace pace = {};  // as measured by probes
-};
-
-// The time of a run by its use, in seconds of wall clock, summed over threads.
-struct TimeUse {
-  double generate = 0;  // drawing cases, making and storing inputs
-  double oracle = 0;    // oracle, twin and the bound's facts
-  double bound = 0;     // the bound, per model
-  double kernel = 0;    // calls, with their way to the worker and back
-  double judge = 0;
-
-  double total() const { return generate + oracle + bound + kernel + judge; }
-  void add(const TimeUse& other);
-};
-
-class Stopwatch {
- public:
-  explicit Stopwatch(double& sum)
-      : sum_(sum), start_(std::chrono::steady_clock::now()) {}
-  ~Stopwatch() {
-    sum_ +=
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - start_)
-            .count();
-  }
-  Stopwatch(const Stopwatch&) = delete;
-  Stopwatch& operator=(const Stopwatch&) = delete;
-
- private:
-  double& sum_;
-  std::chrono::steady_clock::time_point start_;
-};
 
 // The bounds of one call's outputs, element by element; empty for outputs that
 // the call does not return or that have no bound.

@@ -9,8 +9,8 @@
 #include "properties/calls/layer_calls.h"
 #include "properties/calls/layer_gradient_answer.h"
 #include "properties/calls/layer_gradient_calls.h"
-#include "properties/calls/story_calls.h"
 #include "properties/judging/compare.h"
+#include "properties/sequences/story_calls.h"
 
 namespace qkvet::properties {
 namespace {

@@ -4,31 +4,12 @@
 #ifndef QKVET_PROPERTIES_CHECKING_PROBE_H_
 #define QKVET_PROPERTIES_CHECKING_PROBE_H_
 
-#include <string>
 #include <vector>
 
-#include "core/base/floors.h"
-#include "core/case/case.h"
 #include "core/door/executor.h"
+#include "properties/judging/judged_kernel.h"
 
 namespace qkvet::properties {
-
-// One field of qkvet_dialect that was found out.
-struct Assumption {
-  std::string field;     // "lse_base"
-  std::string constant;  // to declare: "QKVET_LSE_NATURAL"
-};
-
-// How long calls take, in seconds: for a row of a head with one key, and for a
-// product of two numbers in a call of some dozens of rows and keys. A kernel
-// that starts a block of threads for each row, or a process, takes long for few
-// products.
-struct Pace {
-  double row = 0;  // 0: unknown
-  double product = 0;
-
-  double seconds(Operation operation, const Shape& shape) const;
-};
 
 // Fills undeclared fields of info.dialect that matter for the options that the
 // kernel declares (for caches the second and the third): the base of lse,

@@ -207,13 +207,6 @@ int64_t size_of(const Case& value) {
   return size;
 }
 
-std::vector<int64_t> smaller_numbers(int64_t now, int64_t least) {
-  std::vector<int64_t> numbers;
-  for (const int64_t next : {least, now / 2, now - 1})
-    if (next >= least && next < now) numbers.push_back(next);
-  return numbers;
-}
-
 void add_simpler_numbers(const Case& value, Collector& out) {
   if (value.q_dtype != Dtype::kF32)
     out.add([](Case& c) { c.q_dtype = c.kv_dtype = c.o_dtype = Dtype::kF32; });

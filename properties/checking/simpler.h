@@ -8,14 +8,12 @@
 #include "properties/cases/generate.h"
 #include "properties/conventions/domain.h"
 #include "properties/judging/subject.h"
+#include "properties/sequences/simpler_stories.h"
 
 namespace qkvet::properties {
 
 // The size of a case: its extents, and the commands and tokens of its story.
 int64_t size_of(const Case& value);
-
-// The least number, half and one less, where they are less than now.
-std::vector<int64_t> smaller_numbers(int64_t now, int64_t least);
 
 class Collector {
  public:
@@ -64,23 +62,6 @@ class Collector {
   const Case& origin_;
   std::vector<Case> cases_;
 };
-
-// Calls `takes`, until it returns true, with a command of a story or of a
-// recording with fewer tokens or queries, or with an eviction nearer to the
-// first token. Returns whether it did.
-template <class Command, class Takes>
-bool try_lower(const Command& command, Takes takes) {
-  const auto try_with = [&](int64_t Command::*number, int64_t least) {
-    for (const int64_t next : smaller_numbers(command.*number, least)) {
-      Command less = command;
-      less.*number = next;
-      if (takes(less)) return true;
-    }
-    return false;
-  };
-  return try_with(&Command::count, least_count(command.verb)) ||
-         try_with(&Command::first, 0);
-}
 
 // Storage f32, no scale of its own.
 void add_simpler_numbers(const Case& value, Collector& out);

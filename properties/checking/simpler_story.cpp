@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Simpler stories: the shortest ones that could fail first, then without single
-// commands, with fewer tokens, fewer sequences and narrower heads.
+// Simpler cases of a cache: the shortest stories that could fail first, then
+// the steps of all stories, then narrower heads and plainer options.
 #include <algorithm>
 
 #include "properties/checking/simpler.h"
@@ -57,88 +57,8 @@ void add_shortest(Collector& out) {
           /*smaller=*/true);
 }
 
-// Merges two commands about one sequence, and reduces a step to one of its
-// parts.
-void add_merged(const Case& value, Collector& out) {
-  using enum StoryVerb;
-  const auto change_to = [&out](auto change) {
-    add(
-        out, [&change](Case& c) { change(c.story); }, /*smaller=*/true);
-  };
-  for (size_t i = 0; i < value.story.size(); ++i) {
-    const StoryCommand& command = value.story[i];
-    if (command.verb == kStep)
-      for (const StoryVerb part : {kAppend, kAttend})
-        change_to([&](Story& story) { story[i].verb = part; });
-    if (i == 0) continue;
-    const StoryCommand& before = value.story[i - 1];
-    if (appends(command.verb) && appends(before.verb) &&
-        command.sequence == before.sequence)
-      change_to([&](Story& story) {
-        story[i].count += before.count;
-        story.erase(story.begin() + static_cast<ptrdiff_t>(i - 1));
-      });
-  }
-}
-
-// Without the first sequence, where no command is about it.
-void add_renamed(const Case& value, Collector& out) {
-  const bool unused = std::all_of(
-      value.story.begin(), value.story.end(), [](const StoryCommand& command) {
-        return command.sequence > 0 &&
-               (command.verb != StoryVerb::kFork || command.count > 0);
-      });
-  if (!unused || value.shape.B == 1) return;
-  add(out, [](Case& c) {
-    --c.shape.B;
-    for (StoryCommand& command : c.story) {
-      --command.sequence;
-      command.count -= command.verb == StoryVerb::kFork ? 1 : 0;
-    }
-  });
-}
-
-void add_shorter(const Case& value, Collector& out) {
-  const size_t commands = value.story.size();
-  if (commands > 1) {
-    add(out, [&](Case& c) { c.story.resize(commands / 2); });
-    add(out, [&](Case& c) {
-      c.story.erase(c.story.begin(),
-                    c.story.begin() + static_cast<ptrdiff_t>(commands / 2));
-    });
-    for (size_t i = commands; i-- > 0;)
-      add(out, [&](Case& c) {
-        c.story.erase(c.story.begin() + static_cast<ptrdiff_t>(i));
-      });
-  }
-  for (size_t i = 0; i < commands; ++i) {
-    if (value.story[i].verb == StoryVerb::kReorder) {
-      // Each sequence its own parent, one by one.
-      for (size_t s = 0; s < value.story[i].parents.size(); ++s) {
-        const char own = static_cast<char>('a' + s);
-        if (value.story[i].parents[s] != own)
-          add(out, [&](Case& c) { c.story[i].parents[s] = own; });
-      }
-      continue;
-    }
-    try_lower(value.story[i], [&](const StoryCommand& less) {
-      add(out, [&](Case& c) { c.story[i] = less; });
-      return false;
-    });
-    if (value.story[i].sequence > 0)
-      add(out, [&](Case& c) { --c.story[i].sequence; });
-  }
-}
-
 void add_smaller_forms(const Case& value, Collector& out) {
   const Shape& s = value.shape;
-  if (s.B > 1)
-    add(out, [](Case& c) {
-      --c.shape.B;
-      for (StoryCommand& command : c.story)
-        if (command.verb == StoryVerb::kReorder)
-          command.parents.resize(static_cast<size_t>(c.shape.B));
-    });
   if (s.H > 1) {
     add(out, [](Case& c) { c.shape.H = c.shape.Hkv = 1; });
     add(out, [](Case& c) { c.shape.H = c.shape.Hkv; });
@@ -167,9 +87,16 @@ void add_smaller_rings(const Case& value, Collector& out) {
 
 void add_simpler_story(const Case& value, Collector& out) {
   add_shortest(out);
-  add_renamed(value, out);
-  add_merged(value, out);
-  add_shorter(value, out);
+  try_simpler_stories(value.story, value.shape.B, [&out](SimplerStory next) {
+    add(
+        out,
+        [&next](Case& c) {
+          c.story = std::move(next.story);
+          c.shape.B = next.sequences;
+        },
+        next.only_if_smaller);
+    return false;
+  });
   add_smaller_forms(value, out);
   add_simpler_numbers(value, out);
   out.add([](Case& c) { c.cache = {0, 0, 0, c.cache.stored}; });

@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include "properties/judging/situation.h"
+#include "properties/conditions/situation.h"
 
 namespace qkvet::properties {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "properties/judging/situation.h"
+#include "properties/conditions/situation.h"
 
 namespace qkvet::properties {
 

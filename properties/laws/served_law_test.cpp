@@ -8,7 +8,7 @@
 #include "core/capability/capability.h"
 #include "properties/cases/generate.h"
 #include "properties/conventions/domain.h"
-#include "properties/run/story_fault.h"
+#include "properties/run/fault_of.h"
 #include "properties/testing/fake_check.h"
 
 namespace qkvet::properties::served_law_test {

@@ -5,6 +5,7 @@
 
 #include "properties/cases/generate.h"
 #include "properties/conventions/domain.h"
+#include "properties/run/fault_of.h"
 #include "properties/run/other_dialect.h"
 #include "properties/run/shrink.h"
 

@@ -18,7 +18,7 @@
 #include "properties/cases/scope.h"
 #include "properties/checking/case_work.h"
 #include "properties/run/sharpness.h"
-#include "properties/run/story_fault.h"
+#include "properties/sequences/story_fault.h"
 
 namespace qkvet::properties {
 

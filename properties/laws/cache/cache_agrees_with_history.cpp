@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The general law about caches: after any story, an answer is attention over
 // the tokens that the sequence holds now, recomputed from its history.
-#include "properties/calls/story_calls.h"
 #include "properties/judging/compare.h"
 #include "properties/judging/law.h"
+#include "properties/sequences/story_calls.h"
 
 namespace qkvet::properties {
 namespace of_cache_agrees_with_history {

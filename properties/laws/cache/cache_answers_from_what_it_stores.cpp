@@ -4,10 +4,10 @@
 // attention over those, only the bound of the arithmetic is left.
 #include <cmath>
 
-#include "properties/calls/story_calls.h"
-#include "properties/calls/story_storage.h"
 #include "properties/judging/answer.h"
 #include "properties/judging/compare.h"
+#include "properties/sequences/story_calls.h"
+#include "properties/sequences/story_storage.h"
 
 namespace qkvet::properties {
 namespace of_cache_answers_from_what_it_stores {

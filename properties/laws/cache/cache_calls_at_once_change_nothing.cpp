@@ -2,9 +2,9 @@
 // Two stories one by one and at once, each with a cache of its own
 // (core/door/door_threads.cpp): that of the case, and the same one with each
 // sequence replaced by the previous one, which has other tokens.
-#include "properties/calls/story_calls.h"
 #include "properties/judging/compare.h"
 #include "properties/run/at_once.h"
+#include "properties/sequences/story_calls.h"
 
 namespace qkvet::properties {
 namespace of_cache_calls_at_once_change_nothing {

@@ -6,9 +6,9 @@
 
 #include "properties/calls/call_pairs.h"
 #include "properties/calls/other_calls.h"
-#include "properties/calls/story_calls.h"
 #include "properties/judging/compare.h"
 #include "properties/run/at_once.h"
+#include "properties/sequences/story_calls.h"
 
 namespace qkvet::properties {
 namespace of_cache_calls_before_change_nothing {

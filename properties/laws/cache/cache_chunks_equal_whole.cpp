@@ -4,8 +4,8 @@
 // partition.
 #include "core/base/philox.h"
 #include "properties/calls/prompt_ways.h"
-#include "properties/calls/story_calls.h"
 #include "properties/judging/law.h"
+#include "properties/sequences/story_calls.h"
 
 namespace qkvet::properties {
 namespace of_cache_chunks_equal_whole {

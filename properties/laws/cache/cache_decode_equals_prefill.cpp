@@ -2,8 +2,8 @@
 // The prompt in one step, compared with the same prompt token by token: the law
 // that every cache exists for.
 #include "properties/calls/prompt_ways.h"
-#include "properties/calls/story_calls.h"
 #include "properties/judging/law.h"
+#include "properties/sequences/story_calls.h"
 
 namespace qkvet::properties {
 namespace of_cache_decode_equals_prefill {

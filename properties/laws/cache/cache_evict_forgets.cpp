@@ -6,8 +6,8 @@
 // bias, because the positions differ.
 #include <algorithm>
 
-#include "properties/calls/story_calls.h"
 #include "properties/judging/law.h"
+#include "properties/sequences/story_calls.h"
 
 namespace qkvet::properties {
 namespace of_cache_evict_forgets {

@@ -5,7 +5,7 @@
 // answer that reads any of it, even with weight 0, is NaN: a page that both
 // share was written, or a shared counter. If tokens have moved in such a page,
 // it is another number.
-#include "properties/calls/story_calls.h"
+#include "properties/sequences/story_calls.h"
 
 namespace qkvet::properties {
 namespace of_cache_forks_are_independent {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bookkeeping: after every command of a story the reported length of each
 // sequence must be the sum of its commands.
-#include "properties/calls/story_calls.h"
 #include "properties/judging/compare.h"
 #include "properties/judging/law.h"
+#include "properties/sequences/story_calls.h"
 
 namespace qkvet::properties {
 namespace of_cache_length_grows {

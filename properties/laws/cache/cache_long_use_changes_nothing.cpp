@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "properties/calls/story_calls.h"
 #include "properties/run/long_use.h"
+#include "properties/sequences/story_calls.h"
 
 namespace qkvet::properties {
 namespace of_cache_long_use_changes_nothing {

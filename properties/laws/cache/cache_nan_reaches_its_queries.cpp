@@ -7,9 +7,9 @@
 #include <cmath>
 #include <limits>
 
-#include "properties/calls/story_calls.h"
 #include "properties/judging/compare.h"
 #include "properties/judging/law.h"
+#include "properties/sequences/story_calls.h"
 
 namespace qkvet::properties {
 namespace of_cache_nan_reaches_its_queries {

@@ -5,9 +5,9 @@
 // append only has NaN.
 #include <algorithm>
 
-#include "properties/calls/story_calls.h"
 #include "properties/judging/compare.h"
 #include "properties/judging/law.h"
+#include "properties/sequences/story_calls.h"
 
 namespace qkvet::properties {
 namespace of_cache_refuses_illegal_calls {

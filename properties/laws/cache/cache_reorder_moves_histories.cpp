@@ -5,7 +5,7 @@
 // sequence is copied to the idle one, is given NaN in its own place, and is
 // copied back: a reorder that moves only keys, only values or only a length, or
 // in the other direction, leaves the NaN there.
-#include "properties/calls/story_calls.h"
+#include "properties/sequences/story_calls.h"
 
 namespace qkvet::properties {
 namespace of_cache_reorder_moves_histories {

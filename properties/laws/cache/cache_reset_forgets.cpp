@@ -3,8 +3,8 @@
 // is reset. A later answer that reads any of that, even with weight 0, is NaN.
 #include <algorithm>
 
-#include "properties/calls/story_calls.h"
 #include "properties/judging/law.h"
+#include "properties/sequences/story_calls.h"
 
 namespace qkvet::properties {
 namespace of_cache_reset_forgets {

@@ -4,8 +4,8 @@
 // of them, even with weight 0, is NaN.
 #include <algorithm>
 
-#include "properties/calls/story_calls.h"
 #include "properties/judging/law.h"
+#include "properties/sequences/story_calls.h"
 
 namespace qkvet::properties {
 namespace of_cache_sequences_are_separate {

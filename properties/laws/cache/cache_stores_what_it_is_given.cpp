@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "core/base/half.h"
-#include "properties/calls/story_calls.h"
-#include "properties/calls/story_storage.h"
 #include "properties/judging/compare.h"
+#include "properties/sequences/story_calls.h"
+#include "properties/sequences/story_storage.h"
 
 namespace qkvet::properties {
 namespace of_cache_stores_what_it_is_given {

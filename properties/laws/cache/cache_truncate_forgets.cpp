@@ -4,8 +4,8 @@
 // weight 0, is NaN; and later tokens must replace them.
 #include <algorithm>
 
-#include "properties/calls/story_calls.h"
 #include "properties/judging/law.h"
+#include "properties/sequences/story_calls.h"
 
 namespace qkvet::properties {
 namespace of_cache_truncate_forgets {

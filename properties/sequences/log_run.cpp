@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "properties/logs/log_run.h"
+#include "properties/sequences/log_run.h"
 
 #include <algorithm>
 
-#include "properties/checking/story_run.h"
 #include "properties/judging/compare.h"
 #include "properties/judging/outcome.h"
+#include "properties/sequences/story_run.h"
 
 namespace qkvet::properties {
 namespace {
@@ -20,24 +20,15 @@ int64_t scores_of(const Shape& shape, const Snapshot& snapshot) {
   return snapshot.illegal.empty() && scores <= kMostScores ? scores : 0;
 }
 
-// The case has as many sequences as the commands need.
-Case geometry_of(const StoryLog& log, const LogCommands& commands,
-                 const LogChecks& checks) {
-  Case geometry = log.geometry;
-  geometry.shape.B = std::max(checks.sequences, places_needed(commands));
-  return geometry;
-}
-
 class Runner {
  public:
-  Runner(const StoryLog& log, const LogCommands& commands,
-         const LogKernel& kernel, const LogChecks& checks)
-      : log_(log),
-        commands_(commands),
+  Runner(const Case& geometry, const Story& story, const LogKernel& kernel,
+         const LogChecks& checks)
+      : geometry_(geometry),
+        story_(story),
         kernel_(kernel),
         checks_(checks),
-        geometry_(geometry_of(log, commands, checks)),
-        player_(story_rules(geometry_, kernel.judged.info)) {}
+        held_(story_rules(geometry, kernel.judged.info)) {}
 
   LogRun run();
 
@@ -54,14 +45,13 @@ class Runner {
   bool passes(const Batch& batch);
   LogFailure judge(const PlannedCall& call, const Inputs& inputs,
                    const CallOutcome& outcome);
-  void end(LogFailure failure, const PlannedCall& call);
+  void end(LogFailure failure);
 
-  const StoryLog& log_;
-  const LogCommands& commands_;
+  const Case& geometry_;
+  const Story& story_;
   const LogKernel& kernel_;
   LogChecks checks_;
-  Case geometry_;
-  LogPlayer player_;
+  HeldSequences held_;
   Inputs own_;       // tables, slopes, sinks: shared by all calls
   int64_t due_ = 0;  // answers of the calls made so far
   LogRun run_;
@@ -74,10 +64,9 @@ void Runner::fill_own() {
   whole.shape.B = whole.shape.Hkv = whole.shape.dv = whole.shape.Tk = 1;
   if (geometry_.rope.style != RopeStyle::kNone) {
     int64_t longest = geometry_.capacity;
-    LogPlayer player = player_;
-    for (const LogCommand& command : commands_)
-      longest = std::max(
-          longest, next_position(player.play(command).snapshot.positions));
+    HeldSequences held = held_;
+    for (const StoryCommand& command : story_)
+      longest = std::max(longest, next_position(held.play(command).positions));
     whole.shape.Tk = longest + 1;
   }
   own_ = make_inputs(whole);
@@ -85,13 +74,12 @@ void Runner::fill_own() {
 
 void Runner::add(size_t at, Batch& batch) {
   const Stopwatch watch(kernel_.time.generate);
-  LogSnapshot played = player_.play(commands_[at]);
-  PlannedCall call = command_call(std::move(played.snapshot),
-                                  wants_lse(kernel_.judged.info), at);
+  PlannedCall call =
+      command_call(held_.play(story_[at]), wants_lse(kernel_.judged.info), at);
   due_ += call.snapshot->queries > 0 && !call.expects_refusal;
   const bool in_turn = checks_.every > 0 && due_ % checks_.every == 0;
   call.needs_truth = scores_of(geometry_.shape, *call.snapshot) > 0 &&
-                     (in_turn || at + 1 == commands_.size());
+                     (in_turn || at + 1 == story_.size());
   const auto fill_row = [this](TensorName tensor, const Token& token,
                                int64_t head, std::span<double> row) {
     const Recipe& recipe = tensor == TensorName::kQ   ? geometry_.q
@@ -100,8 +88,8 @@ void Runner::add(size_t at, Batch& batch) {
     recipe_row(recipe, geometry_.seed, tensor, token.sequence, head, token.tag,
                row);
   };
-  batch.inputs.push_back(step_inputs(geometry_, *call.snapshot, played.id, own_,
-                                     call.needs_truth, fill_row));
+  batch.inputs.push_back(
+      step_inputs(geometry_, *call.snapshot, own_, call.needs_truth, fill_row));
   batch.calls.push_back(std::move(call));
 }
 
@@ -152,17 +140,12 @@ LogFailure Runner::judge(const PlannedCall& call, const Inputs& inputs,
   return found;
 }
 
-void Runner::end(LogFailure failure, const PlannedCall& call) {
+void Runner::end(LogFailure failure) {
   run_.verdict = failure.judgement.verdict;
   run_.reason = failure.judgement.reason;
-  if (run_.verdict == Verdict::kFailed) {
-    failure.at = std::max<size_t>(run_.commands, 1) - 1;
-    run_.failure = std::move(failure);
-  } else if (call.operation != Operation::kCacheCreate) {
-    const LogCommand& command = commands_[run_.commands - 1];
-    run_.reason = "command " + std::to_string(command.number) + ", " +
-                  log_command_text(log_, command) + ": " + run_.reason;
-  }
+  if (run_.verdict != Verdict::kFailed) return;
+  failure.at = std::max<size_t>(run_.commands, 1) - 1;
+  run_.failure = std::move(failure);
 }
 
 // Whether all calls of the batch pass; if not, the run has its verdict.
@@ -177,7 +160,7 @@ bool Runner::passes(const Batch& batch) {
     run_.answers += call.snapshot->queries > 0 && !call.expects_refusal;
     run_.illegal += call.expects_refusal;
     if (found.judgement.verdict == Verdict::kPassed) continue;
-    end(std::move(found), call);
+    end(std::move(found));
     return false;
   }
   return true;
@@ -186,8 +169,8 @@ bool Runner::passes(const Batch& batch) {
 LogRun Runner::run() {
   fill_own();
   Batch batch{{create_call(geometry_)}, std::vector<StoryInputs>(1)};
-  for (size_t at = 0; at < commands_.size(); batch = {}) {
-    for (const size_t last = std::min(at + kBatch, commands_.size()); at < last;
+  for (size_t at = 0; at < story_.size(); batch = {}) {
+    for (const size_t last = std::min(at + kBatch, story_.size()); at < last;
          ++at)
       add(at, batch);
     if (!passes(batch)) break;
@@ -197,9 +180,9 @@ LogRun Runner::run() {
 
 }  // namespace
 
-LogRun run_log(const StoryLog& log, const LogCommands& commands,
+LogRun run_log(const Case& geometry, const Story& story,
                const LogKernel& kernel, const LogChecks& checks) {
-  return Runner(log, commands, kernel, checks).run();
+  return Runner(geometry, story, kernel, checks).run();
 }
 
 int64_t affordable_share(const StoryLog& log) {
@@ -208,10 +191,10 @@ int64_t affordable_share(const StoryLog& log) {
   const Shape& s = log.geometry.shape;
   const double width = static_cast<double>(s.Hkv * (s.d + s.dv));
   const double a_query = static_cast<double>(s.H * (s.d + s.dv));
-  LogPlayer player({s.B, log.geometry.capacity, true, log.geometry.cache});
+  HeldSequences held({s.B, log.geometry.capacity, true, log.geometry.cache});
   double elements = 0;
-  for (const LogCommand& command : log.commands) {
-    const Snapshot snapshot = player.play(command).snapshot;
+  for (const StoryCommand& command : log.story) {
+    const Snapshot snapshot = held.play(command);
     if (scores_of(s, snapshot) > 0)
       elements += static_cast<double>(snapshot.history.size()) *
                   (width + a_query * static_cast<double>(snapshot.queries));

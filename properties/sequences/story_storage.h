@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The values that a cache reads back, compared with those that it was given.
-#ifndef QKVET_PROPERTIES_CALLS_STORY_STORAGE_H_
-#define QKVET_PROPERTIES_CALLS_STORY_STORAGE_H_
+#ifndef QKVET_PROPERTIES_SEQUENCES_STORY_STORAGE_H_
+#define QKVET_PROPERTIES_SEQUENCES_STORY_STORAGE_H_
 
 #include "properties/judging/law.h"
 
@@ -34,4 +34,4 @@ Inputs stored_inputs(const Case& value, const Snapshot& snapshot, Inputs inputs,
 
 }  // namespace qkvet::properties
 
-#endif  // QKVET_PROPERTIES_CALLS_STORY_STORAGE_H_
+#endif  // QKVET_PROPERTIES_SEQUENCES_STORY_STORAGE_H_

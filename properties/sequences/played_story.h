@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The story of a case, command by command, and the tokens of its sequences.
-#ifndef QKVET_PROPERTIES_JUDGING_PLAYED_STORY_H_
-#define QKVET_PROPERTIES_JUDGING_PLAYED_STORY_H_
+#ifndef QKVET_PROPERTIES_SEQUENCES_PLAYED_STORY_H_
+#define QKVET_PROPERTIES_SEQUENCES_PLAYED_STORY_H_
 
 #include <vector>
 
@@ -24,17 +24,30 @@ int64_t parent_sequence(const StoryCommand& command, int64_t sequence);
 
 class TokensHeld {
  public:
-  // A legal command.
+  // A legal command. One that only attends changes nothing.
   void play(const Snapshot& snapshot);
 
   // Sequences that were named so far; all others are empty.
-  int64_t sequences() const { return std::ssize(held_); }
-  const std::vector<Token>& of(int64_t sequence) const;
+  int64_t sequences() const { return std::ssize(now_); }
+  const std::vector<Token>& of(int64_t sequence) const {
+    return in(now_, sequence);
+  }
+  // Those before the last command that changed the sequence.
+  const std::vector<Token>& before(int64_t sequence) const {
+    return in(before_, sequence);
+  }
+  bool holds(int64_t sequence, const Token& token) const;
+  // Whether two sequences hold the same token, or held it before the last
+  // command to the first of them.
+  bool are_sharing(int64_t one, int64_t other) const;
 
  private:
-  std::vector<std::vector<Token>> held_;
+  using Held = std::vector<std::vector<Token>>;
+  const std::vector<Token>& in(const Held& held, int64_t sequence) const;
+
+  Held now_, before_;
 };
 
 }  // namespace qkvet::properties
 
-#endif  // QKVET_PROPERTIES_JUDGING_PLAYED_STORY_H_
+#endif  // QKVET_PROPERTIES_SEQUENCES_PLAYED_STORY_H_

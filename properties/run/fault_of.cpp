@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "properties/run/served_fault.h"
+#include "properties/run/fault_of.h"
 
 #include <algorithm>
 #include <charconv>
 
 #include "properties/run/shrink.h"
+#include "properties/sequences/story_storage.h"
 
 namespace qkvet::properties {
 namespace {
 
 constexpr uint64_t kSeeds = 6;
+// Answers of a law's plan that are tried.
+constexpr size_t kMostAnswers = 16;
 
 // The number after `name` in "o[b=1,h=0,...]".
 int64_t number_in(const std::string& text, std::string_view name) {
@@ -29,7 +32,9 @@ int64_t member_of(const Case& value, const Finding& finding) {
   return next - value.cu_q.begin() - 1;
 }
 
-}  // namespace
+bool says_nothing(const StoryFault& fault) {
+  return fault.reaches.empty() && fault.whose.empty();
+}
 
 StoryFault served_fault(const Case& value, const JudgedKernel& kernel,
                         int index, Executor& executor, TimeUse& time) {
@@ -64,6 +69,49 @@ StoryFault served_fault(const Case& value, const JudgedKernel& kernel,
       break;
     }
   }
+  return fault;
+}
+
+}  // namespace
+
+StoryFault fault_of(const Law& law, const Case& value,
+                    const Judgement& judgement, const JudgedKernel& kernel,
+                    int index, Executor& executor, TimeUse& time) {
+  if (judgement.verdict != Verdict::kFailed ||
+      judgement.kind != FailureKind::kLaw || !judgement.finding)
+    return {};
+  if (law.domain.subject == Subject::kAttention)
+    return served_fault(value, kernel, index, executor, time);
+  if (law.domain.subject != Subject::kCache) return {};
+  const std::vector<PlannedCall> plan = law.plan(value, kernel.info).calls;
+  const size_t found = judgement.finding->call;
+  if (found >= plan.size() || !is_answer(plan[found])) return {};
+  // If two ways are compared, the wrong one may be the other.
+  std::vector<size_t> answers = {found};
+  for (size_t i = 0; i < plan.size() && answers.size() < kMostAnswers; ++i)
+    if (i != found && plan[i].needs_truth) answers.push_back(i);
+  StoryFault fault;
+  for (const size_t i : answers) {
+    fault = fault_at(value, plan, i, kernel, index, executor, time);
+    if (says_nothing(fault)) continue;
+    if (i != found && !fault.whose.empty())
+      fault.whose = "In call " + std::to_string(i) + ", " +
+                    command_text(plan[i].snapshot->command) + ": " +
+                    fault.whose;
+    break;
+  }
+  if (!fault.whose.empty()) return fault;
+  if (!kernel.info.has_read_back)
+    fault.whose = "Not known: the cache has no read_back.";
+  else if (!gives_back_as_stored(kernel.info))
+    fault.whose = "Not known: read_back computes what it gives.";
+  else if (plan[found].needs_truth &&
+           std::any_of(answers.begin(), answers.end(), [&](size_t i) {
+             return !is_all_kept(value.cache, *plan[i].snapshot);
+           }))
+    fault.whose =
+        "Not known: what the first queries of a step saw may be gone behind "
+        "it.";
   return fault;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "properties/calls/story_calls.h"
+#include "properties/sequences/story_calls.h"
 
 #include <algorithm>
 #include <limits>
@@ -212,9 +212,10 @@ void finish_inputs(const Case& value, const Snapshot& snapshot,
 }  // namespace
 
 StoryInputs step_inputs(const Case& value, const Snapshot& snapshot,
-                        int64_t owner, const Inputs& own, bool with_history,
+                        const Inputs& own, bool with_history,
                         const TokenRow& fill_row) {
   const Shape& s = value.shape;
+  const int64_t owner = snapshot.command.sequence;
   // [heads, tokens, width]
   const auto rows = [&](TensorName tensor, const std::vector<Token>& tokens) {
     const int64_t heads = tensor == TensorName::kQ ? s.H : s.Hkv;
@@ -267,8 +268,7 @@ StoryInputs pick_inputs(const Case& value, const Snapshot& snapshot,
   };
   // A command that only appends has no queries about its history.
   const bool asked = snapshot.queries > 0 || snapshot.new_tokens == 0;
-  return step_inputs(value, snapshot, snapshot.command.sequence, own, asked,
-                     pick);
+  return step_inputs(value, snapshot, own, asked, pick);
 }
 
 Case step_case(const Case& value, const Snapshot& snapshot) {

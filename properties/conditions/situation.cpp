@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "properties/judging/situation.h"
+#include "properties/conditions/situation.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 
 #include "core/case/option_data.h"
 #include "properties/judging/answer.h"
-#include "properties/judging/played_story.h"
+#include "properties/sequences/played_story.h"
 
 namespace qkvet::properties {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "properties/judging/pages_of_story.h"
+#include "properties/sequences/pages_of_story.h"
 
 #include <algorithm>
 #include <utility>

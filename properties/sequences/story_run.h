@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // A story on a kernel with data that an experiment chooses, token by token.
-#ifndef QKVET_PROPERTIES_CHECKING_STORY_RUN_H_
-#define QKVET_PROPERTIES_CHECKING_STORY_RUN_H_
+#ifndef QKVET_PROPERTIES_SEQUENCES_STORY_RUN_H_
+#define QKVET_PROPERTIES_SEQUENCES_STORY_RUN_H_
 
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "properties/calls/story_calls.h"
-#include "properties/checking/case_work.h"
+#include "core/door/executor.h"
+#include "properties/judging/answer.h"
+#include "properties/judging/judged_kernel.h"
+#include "properties/sequences/story_calls.h"
 
 namespace qkvet::properties {
 
@@ -107,4 +109,4 @@ class StoryRun {
 
 }  // namespace qkvet::properties
 
-#endif  // QKVET_PROPERTIES_CHECKING_STORY_RUN_H_
+#endif  // QKVET_PROPERTIES_SEQUENCES_STORY_RUN_H_

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The sequence is read back after its answer. The stored values are compared
 // with the history, and the answer with attention over the stored values.
-#include "properties/run/story_whose.h"
-
 #include <algorithm>
 #include <cmath>
 #include <optional>
 
-#include "properties/calls/story_storage.h"
 #include "properties/judging/compare.h"
+#include "properties/sequences/story_fault.h"
+#include "properties/sequences/story_run.h"
+#include "properties/sequences/story_storage.h"
 
 namespace qkvet::properties {
 namespace {

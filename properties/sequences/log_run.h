@@ -5,14 +5,16 @@
 //
 // Only a batch of commands is in memory as calls: tensors are made for each
 // command when it is run, and judged before the next batch.
-#ifndef QKVET_PROPERTIES_LOGS_LOG_RUN_H_
-#define QKVET_PROPERTIES_LOGS_LOG_RUN_H_
+#ifndef QKVET_PROPERTIES_SEQUENCES_LOG_RUN_H_
+#define QKVET_PROPERTIES_SEQUENCES_LOG_RUN_H_
 
 #include <optional>
 #include <string>
 
+#include "core/door/executor.h"
 #include "core/story/story_log.h"
-#include "properties/checking/case_work.h"
+#include "properties/judging/answer.h"
+#include "properties/judging/judged_kernel.h"
 
 namespace qkvet::properties {
 
@@ -51,8 +53,6 @@ struct LogChecks {
   int64_t every = 1;
   bool with_twin = false;  // the oracle is tested in one answer of sixteen
   Oracle oracle = plain_forward;  // another one only in tests
-  // The sequences of the cache; places beyond places_needed() stay empty.
-  int64_t sequences = 1;
 };
 
 // One kernel and the way to it.
@@ -63,8 +63,9 @@ struct LogKernel {
   TimeUse& time;
 };
 
+// The story on a cache of this geometry, whose B is the number of sequences.
 // Ends at the first command that fails.
-LogRun run_log(const StoryLog& log, const LogCommands& commands,
+LogRun run_log(const Case& geometry, const Story& story,
                const LogKernel& kernel, const LogChecks& checks);
 
 // How often an answer can be compared with the oracle so that all of them take
@@ -74,4 +75,4 @@ int64_t affordable_share(const StoryLog& log);
 
 }  // namespace qkvet::properties
 
-#endif  // QKVET_PROPERTIES_LOGS_LOG_RUN_H_
+#endif  // QKVET_PROPERTIES_SEQUENCES_LOG_RUN_H_

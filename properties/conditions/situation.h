@@ -2,8 +2,8 @@
 // The situation that a condition (condition.h) is evaluated in: a case as it
 // is, and every call that a law makes of it. A call may be another case:
 // shorter, with a mask of its own, on more threads, from another story.
-#ifndef QKVET_PROPERTIES_JUDGING_SITUATION_H_
-#define QKVET_PROPERTIES_JUDGING_SITUATION_H_
+#ifndef QKVET_PROPERTIES_CONDITIONS_SITUATION_H_
+#define QKVET_PROPERTIES_CONDITIONS_SITUATION_H_
 
 #include <array>
 #include <optional>
@@ -11,8 +11,8 @@
 
 #include "properties/judging/field_facts.h"
 #include "properties/judging/law.h"
-#include "properties/judging/pages_of_story.h"
 #include "properties/judging/visibility.h"
+#include "properties/sequences/pages_of_story.h"
 
 namespace qkvet::properties {
 
@@ -81,4 +81,4 @@ std::vector<Situation> situations_of(const Case& value, const Plan& plan);
 
 }  // namespace qkvet::properties
 
-#endif  // QKVET_PROPERTIES_JUDGING_SITUATION_H_
+#endif  // QKVET_PROPERTIES_CONDITIONS_SITUATION_H_

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // A cache story as calls, and the judging of their answers.
-#ifndef QKVET_PROPERTIES_CALLS_STORY_CALLS_H_
-#define QKVET_PROPERTIES_CALLS_STORY_CALLS_H_
+#ifndef QKVET_PROPERTIES_SEQUENCES_STORY_CALLS_H_
+#define QKVET_PROPERTIES_SEQUENCES_STORY_CALLS_H_
 
 #include <functional>
 #include <optional>
 #include <span>
 
 #include "properties/judging/law.h"
-#include "properties/judging/played_story.h"
+#include "properties/sequences/played_story.h"
 
 namespace qkvet::properties {
 
@@ -66,11 +66,11 @@ struct StoryInputs {
 // Fills the row of a token of q, k or v for one head.
 using TokenRow = std::function<void(TensorName tensor, const Token& token,
                                     int64_t head, std::span<double> row)>;
-// The data of a step, row by row. `owner` names its tokens and queries; `own`
-// has the tables, slopes and sinks of the whole case. An answer can only be
+// The data of a step, row by row. `own` has the tables, slopes and sinks of the
+// whole case. An answer can only be
 // judged with the keys and values of the history.
 StoryInputs step_inputs(const Case& value, const Snapshot& snapshot,
-                        int64_t owner, const Inputs& own, bool with_history,
+                        const Inputs& own, bool with_history,
                         const TokenRow& fill_row);
 // The same with the rows of the case's inputs.
 StoryInputs pick_inputs(const Case& value, const Snapshot& snapshot,
@@ -134,4 +134,4 @@ Case constrain_to_legal(Case value);
 
 }  // namespace qkvet::properties
 
-#endif  // QKVET_PROPERTIES_CALLS_STORY_CALLS_H_
+#endif  // QKVET_PROPERTIES_SEQUENCES_STORY_CALLS_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "properties/calls/story_storage.h"
+#include "properties/sequences/story_storage.h"
 
 #include <cmath>
 

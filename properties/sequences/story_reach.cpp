@@ -2,13 +2,13 @@
 // The history of the answer stays as it is; every other token of the story is
 // given other keys and values, and the story is run again. If the answer then
 // has other bits, the token reaches it.
-#include "properties/run/story_reach.h"
-
 #include <algorithm>
 #include <map>
 #include <set>
 
-#include "properties/judging/played_story.h"
+#include "properties/sequences/played_story.h"
+#include "properties/sequences/story_fault.h"
+#include "properties/sequences/story_run.h"
 
 namespace qkvet::properties {
 namespace {
@@ -80,17 +80,12 @@ class Holdings {
     }
   }
 
-  bool holds(int64_t sequence, const Token& token) const {
-    const Tokens& held = held_.of(sequence);
-    return std::find(held.begin(), held.end(), token) != held.end();
-  }
-
   // The sequence that holds the token: the one that it was given to, if it
   // still has it; -1: none.
   int64_t holder(const Token& token) const {
-    if (holds(token.sequence, token)) return token.sequence;
+    if (held_.holds(token.sequence, token)) return token.sequence;
     for (int64_t s = 0; s < held_.sequences(); ++s)
-      if (holds(s, token)) return s;
+      if (held_.holds(s, token)) return s;
     return -1;
   }
 
@@ -114,7 +109,7 @@ class Holdings {
             : "dropped by a " + std::string(verb_name(command.verb));
     for (int64_t s = 0; s < before.sequences(); ++s)
       for (const Token& token : before.of(s))
-        if (token.sequence == s && !holds(s, token)) lost_[token] = how;
+        if (token.sequence == s && !held_.holds(s, token)) lost_[token] = how;
   }
 
   TokensHeld held_;

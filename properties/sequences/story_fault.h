@@ -2,13 +2,15 @@
 // The source of a wrong answer of a cache: the tokens that reach it and should
 // not, and whether storage or attention is wrong. Each is found by running the
 // story again on the kernel, with other data.
-#ifndef QKVET_PROPERTIES_RUN_STORY_FAULT_H_
-#define QKVET_PROPERTIES_RUN_STORY_FAULT_H_
+#ifndef QKVET_PROPERTIES_SEQUENCES_STORY_FAULT_H_
+#define QKVET_PROPERTIES_SEQUENCES_STORY_FAULT_H_
 
 #include <string>
 #include <vector>
 
-#include "properties/checking/case_work.h"
+#include "core/door/executor.h"
+#include "properties/judging/judged_kernel.h"
+#include "properties/judging/law.h"
 
 namespace qkvet::properties {
 
@@ -39,18 +41,25 @@ struct StoryFault {
   std::string whose;  // sentences; "" if undecided
 };
 
+// Whether the call returns attention, or what the cache holds.
+bool is_answer(const PlannedCall& call);
+
 // The fault of the answer of plan[at], a call of a law's plan for `value`.
 // Empty if the kernel does not give the same bits every time.
 StoryFault fault_at(const Case& value, const std::vector<PlannedCall>& plan,
                     size_t at, const JudgedKernel& kernel, int index,
                     Executor& executor, TimeUse& time);
 
-// The same for a case that fails under a law, at the wrong answer;
-// served_fault() for attention over pages. Empty for other answers.
-StoryFault fault_of(const Law& law, const Case& value,
-                    const Judgement& judgement, const JudgedKernel& kernel,
-                    int index, Executor& executor, TimeUse& time);
+// Its parts; for a story that is steady.
+class StoryRun;
+// Whether the story gives the same bits every time; also false if it does not
+// finish.
+bool is_steady(const StoryRun& story);
+std::vector<Reach> find_reaches(const StoryRun& story);
+// Whether the storage of a cache is wrong, or the attention over it, or both:
+// sentences; "" if both are right, or undecided.
+std::string whose_fault(const StoryRun& story);
 
 }  // namespace qkvet::properties
 
-#endif  // QKVET_PROPERTIES_RUN_STORY_FAULT_H_
+#endif  // QKVET_PROPERTIES_SEQUENCES_STORY_FAULT_H_

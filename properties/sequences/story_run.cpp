@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "properties/checking/story_run.h"
+#include "properties/sequences/story_run.h"
 
 #include <algorithm>
 #include <limits>
 
-#include "core/story/story_log.h"
-#include "properties/calls/story_storage.h"
 #include "properties/judging/outcome.h"
+#include "properties/sequences/story_storage.h"
 
 namespace qkvet::properties {
 namespace {

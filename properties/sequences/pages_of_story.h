@@ -3,13 +3,13 @@
 // pages are those of the textbook (Kwon et al., "PagedAttention", 2023): of 4
 // tokens, shared by forks, copied before they are written, and the last page
 // given back is the first one taken.
-#ifndef QKVET_PROPERTIES_JUDGING_PAGES_OF_STORY_H_
-#define QKVET_PROPERTIES_JUDGING_PAGES_OF_STORY_H_
+#ifndef QKVET_PROPERTIES_SEQUENCES_PAGES_OF_STORY_H_
+#define QKVET_PROPERTIES_SEQUENCES_PAGES_OF_STORY_H_
 
 #include <array>
 #include <vector>
 
-#include "properties/judging/played_story.h"
+#include "properties/sequences/played_story.h"
 
 namespace qkvet::properties {
 
@@ -89,4 +89,4 @@ class PagesOfStory {
 
 }  // namespace qkvet::properties
 
-#endif  // QKVET_PROPERTIES_JUDGING_PAGES_OF_STORY_H_
+#endif  // QKVET_PROPERTIES_SEQUENCES_PAGES_OF_STORY_H_

@@ -2,7 +2,7 @@
 // The tokens that reach an answer, and the source of the mistake: caches that
 // are wrong in a known way, each with its own report, and right ones, without a
 // report.
-#include "properties/run/story_fault.h"
+#include "properties/sequences/story_fault.h"
 
 #include <gtest/gtest.h>
 
@@ -10,6 +10,7 @@
 
 #include "properties/cases/generate.h"
 #include "properties/conventions/domain.h"
+#include "properties/run/fault_of.h"
 #include "properties/run/shrink.h"
 #include "properties/testing/fake_tables.h"
 
