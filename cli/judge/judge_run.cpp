@@ -5,9 +5,9 @@
 
 #include <regex>
 
-#include "properties/checking/probe.h"
 #include "cli/kernels/kernels.h"
 #include "cli/reproduce/plan_folder.h"
+#include "properties/checking/probe.h"
 
 namespace qkvet::cli {
 namespace {
