@@ -15,7 +15,7 @@ std::array<int64_t, 4> own_extents(const Shape& s, uint8_t own) {
           (own & kOwnQ) != 0 ? s.Tq : 1, (own & kOwnK) != 0 ? s.Tk : 1};
 }
 
-// The option that alone brings an input of forward() whose numbers a case has;
+// The option that alone brings an input of forward() with numbers from a case;
 // 0: there is none.
 constexpr auto kBringing = [] {
   std::array<uint64_t, kTensors.size()> options{};

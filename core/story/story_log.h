@@ -19,7 +19,7 @@
 // A Case spells a story in one line, so its length and its sequences are few.
 // This one has any length. An id takes the lowest free place in the cache at
 // its first command and leaves it when it is reset: a recording is read as a
-// story whose sequences are the places.
+// story with the places as its sequences.
 #ifndef QKVET_CORE_STORY_STORY_LOG_H_
 #define QKVET_CORE_STORY_STORY_LOG_H_
 

@@ -131,7 +131,7 @@ void fill_call(const qkvet_layer_args& a, const Check& e, LayerCall* call) {
   fill(a.weights, &call->weights);
 }
 
-// The numbers of a call whose tensors fit.
+// The numbers of a call; its tensors fit.
 void check_numbers(const LayerCall& call, Check* check) {
   if (call.context > 0 && call.context < call.tokens) {
     return check->refuse(QKVET_INVALID_ARGUMENT,

@@ -21,8 +21,8 @@ constexpr LengthsOf kLengths[] = {
     {&qkvet_forward_args::kv_len, &ServingCall::narrow_kv_len},
     {&qkvet_forward_args::cu_seqlens_q, &ServingCall::narrow_cu_q}};
 
-// Turns lists of int32 into lists of int64, whose numbers check_serving()
-// widens; here none is read.
+// Turns lists of int32 into lists of int64. check_serving() widens their
+// numbers; here none is read.
 const char* take_narrow(uint64_t options, qkvet_forward_args* a) {
   int given = 0, narrow = 0;
   for (const LengthsOf& one : kLengths) {

@@ -63,7 +63,7 @@ struct LogKernel {
   TimeUse& time;
 };
 
-// The story on a cache of this geometry, whose B is the number of sequences.
+// The story on a cache of this geometry; its B is the number of sequences.
 // Ends at the first command that fails.
 LogRun run_log(const Case& geometry, const Story& story,
                const LogKernel& kernel, const LogChecks& checks);
