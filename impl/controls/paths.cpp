@@ -14,7 +14,7 @@
 #include "impl/abi/tensor_view.h"
 #include "impl/controls/control.h"
 #include "impl/faulty/kernels.h"
-#include "impl/skeletons/plain_scores.h"
+#include "impl/skeletons/option_hooks.h"
 
 namespace qkvet::impl {
 namespace {
@@ -150,7 +150,7 @@ qkvet_status forward_as_asked(const qkvet_kernel* self, qkvet_context* context,
 constexpr int64_t kRowsOfTile = 4;
 constexpr int64_t kKeysOfTile = 16;
 
-using Pairs = PlainScores<OptionHooks>;
+using Pairs = OptionRowBase<OptionHooks>;
 
 struct Lane {
   RowAt at = {};
