@@ -186,7 +186,7 @@ std::string refused_too_much_text(const Shown& shown) {
     const auto results = shown.record.results_of(kernel);
     if (counts_of(results).refused == 0) continue;
     std::string why = refused_too_much(results);
-    if (const std::string few = too_few_checked(results);
+    if (const std::string few = too_few_checked(shown.record, results);
         why.empty() && !few.empty())
       why = " was " + few;
     if (!why.empty())
