@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 
-WIDTHS = (360, 800, 1400)
+WIDTHS = (360, 900, 1600)
 SKIPPED = 77
 # A page of a run takes a second, and more on a busy machine.
 PATIENCE = 120

@@ -312,6 +312,14 @@ TEST(Record, TheRuleOfTheVerdict) {
   few.counts.planned = 300;
   few.counts.checked = 149;
   EXPECT_EQ(code({good, few}), kNothingChecked);
+  // Shards do not replace what the kernel does not declare.
+  const auto in_shards = [](RunRecord& record) { record.start.shard = {1, 2}; };
+  EXPECT_EQ(code({good, few}, in_shards), kNothingChecked);
+  few.counts.unsupported = 2;
+  EXPECT_EQ(code({good, few}), kNothingChecked);
+  EXPECT_EQ(code({good, few}, in_shards), kConforms);
+  few.counts.refused = 2;
+  EXPECT_EQ(code({good, few}, in_shards), kNothingChecked);
   few.counts.checked = 150;
   EXPECT_EQ(code({good, few}), kConforms);
   EXPECT_EQ(

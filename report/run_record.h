@@ -385,7 +385,8 @@ RunVerdict verdict_of(const RunRecord& record);
 void set_verdict(RunRecord& record);
 // "checked in 32 of its 300 cases" if a kernel with these results was checked
 // in less than half of the planned cases of its laws; otherwise "".
-std::string too_few_checked(const std::vector<const ResultLine*>& results);
+std::string too_few_checked(const RunRecord& record,
+                            const std::vector<const ResultLine*>& results);
 // A text to follow a kernel's name: how many of its declared cases it refused,
 // if they are too many for a pass, over all laws or for one; otherwise "".
 std::string refused_too_much(const std::vector<const ResultLine*>& results);

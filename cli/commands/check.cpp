@@ -89,17 +89,10 @@ ExitCode run(const CheckOptions& options) {
   ProgressLine progress(run.budget);
   if (progress.is_visible())
     run.progress = [&progress](const RunProgress& now) { progress.show(now); };
-  // Shown at once on a terminal. Accepted failures, and one that ends the run,
-  // are only in the report.
-  if (isatty(STDOUT_FILENO) != 0 && !options.quiet && !run.fail_fast &&
-      !known && !baseline)
-    run.first_failure = [&](const KernelUnderTest& kernel,
-                            const Failure& failure) {
-      const ReportInput found{{}, run, selected, options.selection.in_process};
-      progress.clear();
-      std::fputs((found_text(found, {kernel, {}}, failure) + "\n").c_str(),
-                 stdout);
-      std::fflush(stdout);
+  // Accepted failures, and one that ends the run, are only in the report.
+  if (!run.fail_fast && !known && !baseline)
+    run.first_failure = [&](const KernelUnderTest&, const Failure& failure) {
+      progress.found(failure);
     };
   run.round_done = [&json](int64_t round, int64_t cases, int64_t failed) {
     json.add(json_round(round, cases, failed));

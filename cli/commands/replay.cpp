@@ -28,8 +28,13 @@ struct ReplayOptions {
   std::string digest;              // "" for none
   std::string json;                // file; "" for none
   int diagnose = 1;                // 0: no diagnosis
+  bool verbose = false;
   EmitWords emit;
 };
+
+Detail detail_of(const ReplayOptions& options) {
+  return options.verbose ? Detail::kWhole : Detail::kShort;
+}
 
 struct ReplayCase {
   Case value;
@@ -116,10 +121,10 @@ std::string check_digest(const std::string& digest, const Case& value) {
 }
 
 void print_cell(const ReportInput& input, const KernelResult& kernel,
-                const Law& law, const ReplayCase& replayed) {
+                const Law& law, const ReplayCase& replayed, Detail detail) {
   const Cell& cell = kernel.cells[0];
   if (cell.failure) {
-    fmt::print("{}\n\n", failure_text(input, kernel, *cell.failure));
+    fmt::print("{}\n\n", failure_text(input, kernel, *cell.failure, detail));
     return;
   }
   fmt::print("{}{}  {}   {}   {}{}\n", replayed.where,
@@ -222,7 +227,7 @@ std::string replay_on(const KernelUnderTest& kernel, Executor& executor,
           made, replay.catalogue, replay.no_faults, replay.open, replay.after);
       ReportInput with_causes = replay.report;
       with_causes.diagnoses = &causes;
-      print_cell(with_causes, made, *law, one);
+      print_cell(with_causes, made, *law, one, detail_of(replay.options));
       std::string error = emit(replay.options, made, *law, one.value,
                                replay.report.selected, executor, result.time);
       if (!error.empty()) return error;
@@ -246,7 +251,7 @@ ExitCode run(const ReplayOptions& options) {
       return wrong_use(options.target +
                        ": a recording is judged as a whole; --law and --digest "
                        "are for cases");
-    return replay_log(options.target, options.selection);
+    return replay_log(options.target, options.selection, detail_of(options));
   }
   std::vector<ReplayCase> cases;
   if (std::string error = read_cases(options.target, cases); !error.empty())
@@ -318,6 +323,8 @@ void add_flags(Command& command, ReplayOptions& options) {
       .type_name("HEX");
   add_json(command, options.json);
   add_whether_to_diagnose(command, options.diagnose);
+  command.add_flag("-v,--verbose", options.verbose,
+                   "Print the whole report of a failure");
   command
       .add_option("-o,--out", options.emit.folder,
                   "Write the failure to a folder that runs without QKVet")

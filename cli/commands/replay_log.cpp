@@ -44,7 +44,8 @@ class LogReplay {
 
   // The verdict; a failure is that of the smallest case, if there is one.
   KernelResult run();
-  void print(const ReportInput& input, const KernelResult& result) const;
+  void print(const ReportInput& input, const KernelResult& result,
+             Detail detail) const;
 
  private:
   void shrink(Cell& cell);
@@ -159,13 +160,13 @@ void LogReplay::print_lines(const KernelResult& result,
       story_log_text(log_.geometry, shrunk_.story));
 }
 
-void LogReplay::print(const ReportInput& input,
-                      const KernelResult& result) const {
+void LogReplay::print(const ReportInput& input, const KernelResult& result,
+                      Detail detail) const {
   const Cell& cell = result.cells[0];
   if (cell.failure && spelled_.law == nullptr) return print_lines(result, cell);
   if (cell.failure) {
     fmt::print("{}\n  before it   {}\n\n",
-               failure_text(input, result, *cell.failure), counts());
+               failure_text(input, result, *cell.failure, detail), counts());
     return;
   }
   fmt::print("{}  {}   {}   {} commands, {} ids, at most {} at once; {}",
@@ -184,7 +185,8 @@ bool is_story_log(const std::string& target) {
   return target.ends_with(kEnding) && !target.starts_with("@");
 }
 
-ExitCode replay_log(const std::string& path, const KernelSelection& selection) {
+ExitCode replay_log(const std::string& path, const KernelSelection& selection,
+                    Detail detail) {
   std::optional<StoryLog> log;
   if (std::string error = read_log(path, log); !error.empty())
     return wrong_use(error);
@@ -203,7 +205,7 @@ ExitCode replay_log(const std::string& path, const KernelSelection& selection) {
     if (opened.executor == nullptr) return wrong_use(opened.error);
     LogReplay replay(path, *log, kernel, *opened.executor, result.time);
     result.kernels.push_back(replay.run());
-    replay.print(report, result.kernels.back());
+    replay.print(report, result.kernels.back(), detail);
     std::fflush(stdout);
   }
   return exit_code_of(report);

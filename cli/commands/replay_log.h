@@ -6,13 +6,15 @@
 #include <string>
 
 #include "cli/kernels/kernels.h"
+#include "cli/terminal/report.h"
 #include "report/exit_code.h"
 
 namespace qkvet::cli {
 
 // The name of a recorded story.
 bool is_story_log(const std::string& target);
-ExitCode replay_log(const std::string& path, const KernelSelection& selection);
+ExitCode replay_log(const std::string& path, const KernelSelection& selection,
+                    Detail detail);
 
 }  // namespace qkvet::cli
 

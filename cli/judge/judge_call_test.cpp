@@ -122,11 +122,11 @@ TEST(JudgeCall, AForgottenCausalRuleIsTheFirstThatIsTried) {
 }
 
 TEST(JudgeCall, AWrongCallIsFoundAndItsCauseNamed) {
-  const Ran one = run_qkvet(std::string("judge wrong0.npz") + kHow, files());
+  const Ran one = run_qkvet(std::string("judge -v wrong0.npz") + kHow, files());
   EXPECT_EQ(one.exit, 1) << one.out;
   EXPECT_TRUE(has(one.out, "no_scale, likely: 1 of 1")) << one.out;
   const Ran all = run_qkvet(
-      std::string("judge wrong0.npz wrong1.npz wrong2.npz") + kHow, files());
+      std::string("judge -v wrong0.npz wrong1.npz wrong2.npz") + kHow, files());
   EXPECT_EQ(all.exit, 1);
   // Without a right call, no cause can be sure.
   EXPECT_TRUE(has(all.out, "no_scale, likely: 3 of 3")) << all.out;

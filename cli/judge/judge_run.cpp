@@ -134,7 +134,7 @@ Ran judged(const fs::path& plan, const std::string& arguments) {
 
 std::string cause_in(const std::string& report) {
   std::smatch found;
-  const std::regex pattern("\n +([a-z_0-9]+, (sure|likely)): ");
+  const std::regex pattern("\n +([a-z_0-9]+, (sure|likely))[:;\n]");
   return std::regex_search(report, found, pattern) ? found[1].str() : "unknown";
 }
 

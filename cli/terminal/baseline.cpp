@@ -89,8 +89,7 @@ std::optional<BaselineLine> baseline_of(const ReportInput& input,
 
 bool is_no_worse(const ReportInput& input, const KernelResult& kernel,
                  const Failure& failure) {
-  const bool died = failure.judgement.kind == FailureKind::kCrash ||
-                    failure.judgement.kind == FailureKind::kHang;
+  const bool died = is_death(failure);
   const auto before =
       verdict_before(input, kernel.kernel.judged.info.name, failure.law->id);
   return before == RowVerdict::kCrash ||

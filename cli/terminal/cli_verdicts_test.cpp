@@ -33,8 +33,8 @@ TEST(CliVerdicts, TheSameRunSaysTheSame) {
 TEST(CliVerdicts, AFaultFailsWithAReportThatReplays) {
   const Ran ran = run_qkvet("check --kernel faulty/no_mask --cases 600");
   EXPECT_EQ(ran.exit, 1) << ran.out;
-  for (const char* part : {"FAIL", "law  ", "case  ", "shrunk from", "expected",
-                           "actual", "again"})
+  for (const char* part :
+       {"FAIL", "law  ", "case  ", "expected", "actual", "again"})
     EXPECT_NE(ran.out.find(part), std::string::npos) << part << ran.out;
   std::smatch again;
   ASSERT_TRUE(std::regex_search(ran.out, again,

@@ -9,6 +9,7 @@
 #include <cstdio>
 
 #include "cli/terminal/report_parts.h"
+#include "cli/terminal/select.h"
 
 namespace qkvet::cli {
 namespace {
@@ -64,12 +65,17 @@ void ProgressLine::show(const RunProgress& progress) {
   shown_ = now;
   const double seconds = std::chrono::duration<double>(now - start_).count();
   left_.note(seconds, progress.done);
-  if (budget_)
-    say(progress_text(progress, std::max(0.0, *budget_ - seconds)));
-  else
-    say(progress_text(progress, progress.planned > 0
-                                    ? left_.of(progress.planned - progress.done)
-                                    : std::nullopt));
+  const std::optional<double> left =
+      budget_                ? std::max(0.0, *budget_ - seconds)
+      : progress.planned > 0 ? left_.of(progress.planned - progress.done)
+                             : std::nullopt;
+  // A line that wraps could not be overwritten.
+  say((progress_text(progress, left) + found_).substr(0, screen_width() - 1));
+}
+
+void ProgressLine::found(const Failure& failure) {
+  found_ = fmt::format("; {} fails: {}", failure.law->id,
+                       to_string(failure.smallest));
 }
 
 void ProgressLine::say(const std::string& text) {

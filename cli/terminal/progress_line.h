@@ -38,6 +38,8 @@ class ProgressLine {
   explicit ProgressLine(std::optional<double> budget);
   bool is_visible() const { return terminal_; }
   void show(const RunProgress& progress);
+  // The first failure, which the line names from now on.
+  void found(const Failure& failure);
   void say(const std::string& text);
   void clear() { say(""); }
 
@@ -48,6 +50,7 @@ class ProgressLine {
   Clock::time_point start_ = Clock::now(), shown_ = start_;
   size_t length_ = 0;  // of the line on the screen
   TimeLeft left_;
+  std::string found_;
 };
 
 }  // namespace qkvet::cli

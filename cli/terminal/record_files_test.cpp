@@ -75,11 +75,9 @@ TEST(RecordFiles, BadInputIsOneLineAndLeavesNothing) {
                    "no --budget and no --fail-fast beside it");
 }
 
-// Its line without times, and without its number in the plan, which shards do
-// not have.
+// Its line without times.
 std::string line_of_cases(ResultLine result) {
   result.counts.seconds = 0;
-  result.counts.planned = 0;
   RunRecord record;
   record.results = {std::move(result)};
   return result_lines(record);

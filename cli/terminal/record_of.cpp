@@ -168,7 +168,7 @@ FailureLine line_of_failure(const ReportInput& input,
     out.diagnosis = diagnosis_found(*cause);
   out.where = failure.where;
   out.again = replay_line(input, kernel, failure);
-  out.report = failure_text(input, kernel, failure);
+  out.report = failure_text(input, kernel, failure, Detail::kWhole);
   out.calls = calls_of(input, failure);
   return out;
 }

@@ -35,7 +35,7 @@ struct ReportInput {
 // How a report is shown.
 struct ReportStyle {
   bool colour = false;
-  bool verbose = false;  // law by law, with the whole coverage
+  bool verbose = false;  // law by law, failures and coverage in full
   size_t width = 100;    // of the screen
   bool quiet = false;    // a line a kernel, and the verdict
 };
@@ -46,12 +46,18 @@ ReportStyle screen_style(bool verbose = false, bool quiet = false);
 // cannot run counts as not checked only if it was selected by name.
 ExitCode exit_code_of(const ReportInput& input);
 
-// The report on one failure, lines of plain text without a final newline.
+enum class Detail : uint8_t { kShort, kWhole };
+// The report on one failure, lines of plain text without a final newline. With
+// the names of other failing laws, the short one has at most 18 lines.
 std::string failure_text(const ReportInput& input, const KernelResult& kernel,
-                         const Failure& failure);
+                         const Failure& failure,
+                         Detail detail = Detail::kShort);
 
 // The text of all causes that the probes cannot tell apart: "... Or: ..."
 std::string joined_causes(const Diagnosis& diagnosis, std::string Cause::*text);
+
+// Whether the kernel died or hung: no law was judged.
+bool is_death(const Failure& failure);
 
 // The share of runs in which a failure happens, and what that suggests; "" if
 // it always happens.
@@ -65,17 +71,7 @@ std::string looks_text(const ReportInput& input, const Failure& failure);
 std::string replay_line(const ReportInput& input, const KernelResult& kernel,
                         const Failure& failure);
 
-// The failure in a few lines, during the run: its cause is not known yet.
-std::string found_text(const ReportInput& input, const KernelResult& kernel,
-                       const Failure& failure);
-
-// Advice on a failure, for the end of a report: its cause and the fix, as far
-// as they are known, and the command that fails again.
-std::string remedy_text(const ReportInput& input, const KernelResult& kernel,
-                        const Failure& failure);
-
-// The whole report: failures, table, coverage, and at the end the verdict with
-// the remedy of each cause.
+// The whole report: failures, table, coverage, and at the end the verdict.
 // `record` is record_of(input).
 std::string text_report(const ReportInput& input, const RunRecord& record,
                         const ReportStyle& style);

@@ -186,7 +186,7 @@ std::string refused_too_much_text(const Shown& shown) {
     const auto results = shown.record.results_of(kernel);
     if (counts_of(results).refused == 0) continue;
     std::string why = refused_too_much(results);
-    if (const std::string few = too_few_checked(results);
+    if (const std::string few = too_few_checked(shown.record, results);
         why.empty() && !few.empty())
       why = " was " + few;
     if (!why.empty())
@@ -402,7 +402,9 @@ std::string coverage_lines(const Shown& shown) {
   const size_t width = shown.style.width;
   std::string out = known_text(input);
   out += baseline_text(shown);
-  out += plan_text(input, width);
+  // A failure needs no basis, a pass does.
+  const bool is_failure = counts_of(shown.record.results_of()).failed() > 0;
+  if (shown.style.verbose || !is_failure) out += plan_text(input, width);
   out += assumed_text(shown);
   out += precision_text(shown);
   out += warnings_text(shown);
@@ -417,7 +419,7 @@ std::string coverage_lines(const Shown& shown) {
     out += refused_text(shown);
     out += wrapped_field("not judged",
                          joined(shown.record.end.not_judged, "; "), width);
-  } else {
+  } else if (!is_failure) {
     out += wrapped_field("coverage", coverage_text(shown.record), width);
   }
   if (input.diagnoses != nullptr && input.diagnoses->not_looked_at > 0)

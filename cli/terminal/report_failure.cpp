@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <ranges>
 #include <sstream>
 
 #include "cli/kernels/compiler.h"
@@ -15,21 +16,93 @@
 namespace qkvet::cli {
 namespace {
 
+// Lines of the short report, without those of other laws (report_text.cpp).
+constexpr int64_t kMostLines = 16;
+
+// The short report has no part of kWhole, and leaves out those with the largest
+// rank until it is short enough.
+enum Rank : uint8_t { kKept, kStage, kPrinted, kLooks, kHid, kWhole };
+
+// The fields of the report on a failure.
+class Fields {
+ public:
+  Fields(Detail detail, size_t width) : detail_(detail), width_(width) {}
+
+  bool is_short() const { return detail_ == Detail::kShort; }
+  void add(Rank rank, std::string lines) {
+    if (!lines.empty() && (rank < kWhole || !is_short()))
+      parts_.push_back({rank, std::move(lines)});
+  }
+  // In `most` lines of a short report. Nothing if the text is empty.
+  void add(Rank rank, std::string_view name, std::string_view text,
+           int64_t most) {
+    if (text.empty()) return;
+    std::string lines = wrapped_field(name, text, width_);
+    if (is_short() && line_count(lines) > most) cut(lines, most);
+    add(rank, std::move(lines));
+  }
+  // Without a final newline.
+  std::string text() {
+    if (is_short()) shorten();
+    std::string out;
+    for (const Part& part : parts_) out += part.lines;
+    out.pop_back();
+    return out;
+  }
+
+ private:
+  struct Part {
+    Rank rank;
+    std::string lines;
+  };
+
+  static int64_t line_count(const std::string& lines) {
+    return std::count(lines.begin(), lines.end(), '\n');
+  }
+  // Leaves the first lines, and a sign that there are more.
+  static void cut(std::string& lines, int64_t kept) {
+    size_t end = 0;
+    for (int64_t n = 0; n < kept; ++n) end = lines.find('\n', end) + 1;
+    lines.replace(end - 1, std::string::npos, " ...\n");
+  }
+  // Leaves parts out, then the last line of the last of the longest ones.
+  void shorten() {
+    const auto count = [](const Part& part) { return line_count(part.lines); };
+    for (;;) {
+      int64_t all = 0;
+      for (const Part& part : parts_) all += count(part);
+      if (all <= kMostLines) return;
+      const auto last = std::ranges::max_element(parts_, {}, &Part::rank);
+      const auto longest =
+          std::ranges::max_element(parts_ | std::views::reverse, {}, count);
+      if (last->rank > kKept)
+        parts_.erase(last);
+      else if (count(*longest) > 1)
+        cut(longest->lines, count(*longest) - 1);
+      else
+        return;
+    }
+  }
+
+  Detail detail_;
+  size_t width_;
+  std::vector<Part> parts_;
+};
+
 std::string source_text(const KernelInfo& info) {
   if (info.source_file.empty()) return "";
   return fmt::format("{}:{}", info.source_file, info.source_line);
 }
 
 std::string headline(const KernelResult& kernel, const Failure& failure) {
-  const bool crash = failure.judgement.kind == FailureKind::kCrash ||
-                     failure.judgement.kind == FailureKind::kHang;
   const std::string found = failure.recorded.empty()
                                 ? fmt::format("case {}", failure.number)
                                 : failure.recorded;
-  return fmt::format(
-      "{:<5} {}   {}   {}   {}, {:.1f} s\n", crash ? "CRASH" : "FAIL",
-      failure.law->id, kernel.kernel.judged.info.name,
-      source_text(kernel.kernel.judged.info), found, failure.seconds);
+  return fmt::format("{:<5} {}   {}   {}   {}, {:.1f} s\n",
+                     is_death(failure) ? "CRASH" : "FAIL", failure.law->id,
+                     kernel.kernel.judged.info.name,
+                     source_text(kernel.kernel.judged.info), found,
+                     failure.seconds);
 }
 
 // " --data sets/uniform.safetensors" if the case has data from there.
@@ -89,34 +162,31 @@ std::string repair_line(const ReportInput& input, const KernelResult& kernel) {
          selected.declarations;
 }
 
-std::string optional_field(std::string_view name, std::string_view text,
-                           size_t width) {
-  return text.empty() ? "" : wrapped_field(name, text, width);
-}
-
-std::string finding_text(const ReportInput& input, const Failure& failure) {
-  const size_t width = input.width;
-  if (!failure.judgement.finding) return "";
+void add_finding(const ReportInput& input, const Failure& failure,
+                 bool is_explained, Fields& fields) {
+  if (!failure.judgement.finding) return;
   const Finding& finding = *failure.judgement.finding;
-  std::string out = field("at", finding.where);
-  out +=
-      field("expected", finding.allowed.empty()
-                            ? finding.expected
-                            : fmt::format("{:<14} allowed {}", finding.expected,
-                                          finding.allowed));
-  out +=
+  fields.add(kKept, field("at", finding.where));
+  fields.add(kKept, field("expected", finding.allowed.empty()
+                                          ? finding.expected
+                                          : fmt::format("{:<14} allowed {}",
+                                                        finding.expected,
+                                                        finding.allowed)));
+  fields.add(
+      kKept,
       field("actual", finding.ratio == 0
                           ? finding.actual
                           : fmt::format("{:<14} error/bound {}", finding.actual,
-                                        ratio_text(finding.ratio)));
+                                        ratio_text(finding.ratio))));
   for (const Reach& reach : failure.story.reaches)
-    out += wrapped_field("", reach_text(reach), width);
-  out += optional_field("looks", looks_text(input, failure), width);
+    fields.add(kKept, "", reach_text(reach), 2);
+  fields.add(is_explained ? kWhole : kLooks, "looks",
+             looks_text(input, failure), 2);
   std::istringstream printed(finding.printed);
-  const char* name = "printed";
-  for (std::string line; std::getline(printed, line); name = "")
-    out += field(name, line);
-  return out;
+  std::string lines;
+  for (std::string line; std::getline(printed, line);)
+    lines += field(lines.empty() ? "printed" : "", line);
+  fields.add(kPrinted, lines);
 }
 
 // "window_off_by_one_left, sure: 9 of 9 failing probes agree, ..." Without
@@ -166,37 +236,53 @@ std::string fix_of(const Diagnosis& diagnosis) {
   return described ? described->fix : "";
 }
 
-std::string cause_text(const ReportInput& input, const Failure& failure) {
+// "scale_twice, likely; or scale_squared"
+std::string short_certainty(const Diagnosis& diagnosis, bool has_faults) {
+  const bool sure = has_faults && diagnosis.certainty == Certainty::kSure;
+  std::string others;
+  for (size_t i = 1; i < diagnosis.causes.size(); ++i)
+    others += (i == 1 ? "; or " : ", ") + diagnosis.causes[i].name;
+  return diagnosis.name() + (sure ? ", sure" : ", likely") + others;
+}
+
+// The diagnosis that is printed: an unsteady kernel would answer probes
+// differently.
+const Diagnosis* shown_diagnosis(const ReportInput& input,
+                                 const Failure& failure) {
   const CauseOfFailures* cause = own_cause(input, failure);
-  // An unsteady kernel would answer probes differently.
-  if (cause == nullptr ||
-      (!unsteady_text(failure).empty() && !cause->diagnosis.earlier.decide()))
-    return "";
-  const Diagnosis& diagnosis = cause->diagnosis;
+  return cause == nullptr || (!unsteady_text(failure).empty() &&
+                              !cause->diagnosis.earlier.decide())
+             ? nullptr
+             : &cause->diagnosis;
+}
+
+// Observations come before conclusions.
+void add_cause(const ReportInput& input, const Diagnosis& diagnosis,
+               Fields& fields) {
+  const bool is_known = !diagnosis.causes.empty();
   const std::string& no_faults = input.diagnoses->no_faults;
-  // Observations come before conclusions.
-  std::string out =
-      optional_field("fails", diagnosis.where.text(), input.width) +
-      optional_field("stage", diagnosis.instead.stage_sentence(), input.width) +
-      optional_field("instead", diagnosis.instead.text(), input.width);
-  if (!diagnosis.causes.empty()) {
-    out += wrapped_field("cause", joined_causes(diagnosis, &Cause::cause),
-                         input.width);
-    out += wrapped_field("", certainty_text(diagnosis, no_faults.empty()),
-                         input.width);
+  fields.add(kKept, "fails", diagnosis.where.text(), 3);
+  fields.add(is_known ? kWhole : kStage, "stage",
+             diagnosis.instead.stage_sentence(), 1);
+  fields.add(is_known ? kWhole : kStage, "instead", diagnosis.instead.text(),
+             3);
+  if (is_known) {
+    fields.add(kKept, "cause", joined_causes(diagnosis, &Cause::cause), 3);
+    fields.add(kKept, "",
+               fields.is_short() ? short_certainty(diagnosis, no_faults.empty())
+                                 : certainty_text(diagnosis, no_faults.empty()),
+               2);
   } else if (no_faults.empty()) {
-    out += wrapped_field("cause", unknown_cause(diagnosis), input.width);
+    fields.add(kKept, "cause", unknown_cause(diagnosis), 3);
   }
   // In one line, because it contains a command.
   if (!no_faults.empty())
-    out += diagnosis.causes.empty()
-               ? field("cause", "not looked up: " + no_faults)
-               : field("", "known faults were not looked up: " + no_faults);
-  if (!diagnosis.left_out.empty())
-    out += wrapped_field("", diagnosis.left_out, input.width);
-  out += optional_field("hidden", diagnosis.hidden, input.width);
-  out += optional_field("fix", fix_of(diagnosis), input.width);
-  return out;
+    fields.add(kKept, is_known ? field("", "known faults were not looked up: " +
+                                               no_faults)
+                               : field("cause", "not looked up: " + no_faults));
+  fields.add(kWhole, "", diagnosis.left_out, 1);
+  fields.add(kHid, "hidden", diagnosis.hidden, 2);
+  fields.add(kKept, "fix", fix_of(diagnosis), 3);
 }
 
 // If a law fails for several causes: how often for this one.
@@ -229,6 +315,11 @@ std::string joined_causes(const Diagnosis& diagnosis,
   return out;
 }
 
+bool is_death(const Failure& failure) {
+  return failure.judgement.kind == FailureKind::kCrash ||
+         failure.judgement.kind == FailureKind::kHang;
+}
+
 std::string unsteady_text(const Failure& failure) {
   if (failure.repeats_failed == failure.repeats) return "";
   return fmt::format(
@@ -248,83 +339,53 @@ std::string looks_text(const ReportInput& input, const Failure& failure) {
 }
 
 std::string failure_text(const ReportInput& input, const KernelResult& kernel,
-                         const Failure& failure) {
-  std::string out = headline(kernel, failure);
-  out += wrapped_field("law", failure.law->sentence, input.width);
-  out += field("case", to_string(failure.smallest));
+                         const Failure& failure, Detail detail) {
+  Fields fields(detail, input.width);
+  fields.add(kKept, headline(kernel, failure));
+  fields.add(kKept, "law", failure.law->sentence, 3);
+  fields.add(kKept, field("case", to_string(failure.smallest)));
   if (!(failure.found == failure.smallest))
-    out += field("", fmt::format("shrunk from {} in {} step{}",
-                                 to_string(failure.found), failure.shrink_steps,
-                                 failure.shrink_steps == 1 ? "" : "s"));
+    fields.add(
+        kWhole,
+        field("", fmt::format("shrunk from {} in {} step{}",
+                              to_string(failure.found), failure.shrink_steps,
+                              failure.shrink_steps == 1 ? "" : "s")));
   if (!earlier_calls_decide(input, failure))
-    out += optional_field("unsteady", unsteady_text(failure), input.width);
-  out += alike_text(kernel, failure);
+    fields.add(kKept, "unsteady", unsteady_text(failure), 5);
+  fields.add(kWhole, alike_text(kernel, failure));
   const Domain& domain = failure.law->domain;
-  out += field("inputs", fmt::format("digest {:08x}{}", failure.digest,
-                                     !domain.free_data ? "; the law sets some"
-                                     : !domain.free_v  ? "; the law sets v"
-                                                       : ""));
+  fields.add(kWhole, field("inputs",
+                           fmt::format("digest {:08x}{}", failure.digest,
+                                       !domain.free_data ? "; the law sets some"
+                                       : !domain.free_v  ? "; the law sets v"
+                                                         : "")));
   for (const std::string& line : failure.judgement.picture)
-    out += field("", line);
-  out += finding_text(input, failure);
-  out += optional_field("whose", failure.story.whose, input.width);
-  out += optional_field("dialect", failure.dialect, input.width);
-  out += cause_text(input, failure);
-  if (!failure.where.empty()) out += field("where", failure.where);
-  out += field("again", replay_line(input, kernel, failure));
+    fields.add(kWhole, field("", line));
+  const Diagnosis* diagnosis = shown_diagnosis(input, failure);
+  add_finding(input, failure,
+              diagnosis != nullptr && !diagnosis->causes.empty(), fields);
+  fields.add(kKept, "whose", failure.story.whose, 4);
+  fields.add(kKept, "dialect", failure.dialect, 3);
+  if (diagnosis != nullptr) add_cause(input, *diagnosis, fields);
+  if (!failure.where.empty()) fields.add(kKept, field("where", failure.where));
+  fields.add(kKept, field("again", replay_line(input, kernel, failure)));
   if (const std::string line = repair_line(input, kernel); !line.empty())
-    out += field("repair", line);
+    fields.add(
+        diagnosis != nullptr && !fix_of(*diagnosis).empty() ? kWhole : kKept,
+        field("repair", line));
   // Findings of guard pages or of the worker are best debugged in place.
   if (failure.judgement.kind != FailureKind::kLaw && !input.in_process) {
     const size_t library = kernel.kernel.library;
     const bool python = library < input.selected.libraries.size() &&
                         !input.selected.libraries[library].interpreter.empty();
-    out += field("debug",
-                 python ? "qkvet.replay(case, function, isolated=False)"
-                        : "gdb --args " + replay_line(input, kernel, failure) +
-                              " --in-process");
+    fields.add(
+        kWhole,
+        field("debug", python ? "qkvet.replay(case, function, isolated=False)"
+                              : "gdb --args " +
+                                    replay_line(input, kernel, failure) +
+                                    " --in-process"));
   }
-  out.pop_back();
-  return out;
-}
-
-std::string found_text(const ReportInput& input, const KernelResult& kernel,
-                       const Failure& failure) {
-  std::string out = headline(kernel, failure);
-  out += wrapped_field("law", failure.law->sentence, input.width);
-  out += field("case", to_string(failure.smallest));
-  if (const auto& finding = failure.judgement.finding) {
-    out += field("expected", finding->expected);
-    out += field("actual", finding->actual);
-  }
-  return out + field("again", replay_line(input, kernel, failure));
-}
-
-std::string remedy_text(const ReportInput& input, const KernelResult& kernel,
-                        const Failure& failure) {
-  const CauseOfFailures* cause = own_cause(input, failure);
-  std::string what, fix;
-  if (!unsteady_text(failure).empty() &&
-      !earlier_calls_decide(input, failure)) {
-    what = fmt::format("unsteady: {} of {} further runs failed",
-                       failure.repeats_failed, failure.repeats);
-  } else if (cause != nullptr) {
-    const Diagnosis& diagnosis = cause->diagnosis;
-    if (!diagnosis.causes.empty())
-      what = joined_causes(diagnosis, &Cause::cause);
-    else if (const auto described = described_cause(diagnosis.instead))
-      what = described->cause;
-    else if (const std::string where = diagnosis.where.text(); !where.empty())
-      what = "unknown; it fails " + where;
-    else if (input.diagnoses->no_faults.empty())
-      what = unknown_cause(diagnosis);
-    fix = fix_of(diagnosis);
-  }
-  const std::string repair = fix.empty() ? repair_line(input, kernel) : "";
-  return optional_field("cause", what, input.width) +
-         optional_field("fix", fix, input.width) +
-         (repair.empty() ? "" : field("repair", repair)) +
-         field("again", replay_line(input, kernel, failure));
+  return fields.text();
 }
 
 }  // namespace qkvet::cli

@@ -39,23 +39,17 @@ std::vector<Group> grouped_by_reason(const Results& results) {
   return groups;
 }
 
-// The failed laws, and why others have no verdict, below a kernel's line.
+// Why laws have no verdict, below a kernel's line.
 std::string kernel_notes(const Results& results, const ReportStyle& style) {
   if (style.quiet) return "";
   constexpr size_t kIndent = kNameWidth + 2;
   const size_t room = std::max(style.width, 2 * kIndent) - kIndent;
-  Results failed, crashed, other;
+  Results other;
   for (const ResultLine* result : results)
-    if (is_failing(result->verdict)) {
-      if (result->state() != RowState::kKnown)
-        (result->verdict == RowVerdict::kCrash ? crashed : failed)
-            .push_back(result);
-    } else if (result->verdict != RowVerdict::kPassed && !result->undeclared) {
+    if (!is_failing(result->verdict) &&
+        result->verdict != RowVerdict::kPassed && !result->undeclared)
       other.push_back(result);
-    }
   std::string out;
-  if (!crashed.empty()) out += field("died in", laws_text(crashed, room));
-  if (!failed.empty()) out += field("fails", laws_text(failed, room));
   // Reasons with figures in them are all different.
   constexpr size_t kMostReasons = 6;
   const std::vector<Group> groups = grouped_by_reason(other);

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <set>
 
 #include "cli/terminal/baseline.h"
 #include "cli/terminal/report_parts.h"
@@ -83,21 +84,22 @@ std::vector<FailureGroup> groups_of(const ReportInput& input) {
 // The other failures of the same cause: their laws, or each with its case.
 std::string also_text(const FailureGroup& group, const ReportStyle& style) {
   constexpr size_t kIndent = kNameWidth + 2;
+  const size_t room = std::max(style.width, 2 * kIndent) - kIndent;
   std::string out;
-  std::vector<std::string> laws;
+  Texts failed, died;
+  std::set<std::string_view> named = {group.failures[0]->law->id};
   for (size_t i = 1; i < group.failures.size(); ++i) {
     const Failure& failure = *group.failures[i];
     const std::string law = failure.law->id;
     if (style.verbose)
       out += field(i == 1 ? "also" : "",
                    fmt::format("{}   {}", law, to_string(failure.smallest)));
-    else if (law != group.failures[0]->law->id &&
-             std::find(laws.begin(), laws.end(), law) == laws.end())
-      laws.push_back(law);
+    else if (named.insert(failure.law->id).second)
+      (is_death(failure) ? died : failed).push_back(law);
   }
-  if (laws.empty()) return out;
-  return field("also",
-               some_of(laws, std::max(style.width, 2 * kIndent) - kIndent));
+  if (!failed.empty()) out += field("also", some_of(failed, room));
+  if (!died.empty()) out += field("died in", some_of(died, room));
+  return out;
 }
 
 // One report per cause, under the law that is most informative about it; the
@@ -105,29 +107,11 @@ std::string also_text(const FailureGroup& group, const ReportStyle& style) {
 std::string group_text(const ReportInput& input, const FailureGroup& group,
                        const ReportStyle& style) {
   const std::string text =
-      failure_text(input, *group.kernel, *group.failures[0]);
+      failure_text(input, *group.kernel, *group.failures[0],
+                   style.verbose ? Detail::kWhole : Detail::kShort);
   const size_t head = text.find(' ');
   return painted(text.substr(0, head), "1;31", style.colour) +
          text.substr(head) + "\n" + also_text(group, style) + "\n";
-}
-
-// Advice, cause by cause, below the verdict.
-std::string remedies(const ReportInput& input,
-                     const std::vector<FailureGroup>& groups) {
-  constexpr size_t kMostShown = 3;
-  std::string out;
-  for (size_t i = 0; i < std::min(kMostShown, groups.size()); ++i) {
-    const FailureGroup& group = groups[i];
-    if (groups.size() > 1)
-      out += field("failure",
-                   fmt::format("{}, {}", group.kernel->kernel.judged.info.name,
-                               group.failures[0]->law->id));
-    out += remedy_text(input, *group.kernel, *group.failures[0]);
-  }
-  if (groups.size() > kMostShown)
-    out += field("",
-                 fmt::format("and {} more, above", groups.size() - kMostShown));
-  return out;
 }
 
 // Cases in which the kernels outvote the oracle.
@@ -176,8 +160,9 @@ std::string text_report(const ReportInput& input, const RunRecord& record,
   std::string out;
   for (const FailureGroup& group : groups)
     out += group_text(fitted, group, style);
-  return out + suspicion_text(input, style.colour) + table + "\n" +
-         coverage_lines(shown) + "\n" + verdict + remedies(fitted, groups);
+  const std::string coverage = coverage_lines(shown);
+  return out + suspicion_text(input, style.colour) + table + "\n" + coverage +
+         (coverage.empty() ? "" : "\n") + verdict;
 }
 
 bool asks_whole_plan(const ReportInput& input) {

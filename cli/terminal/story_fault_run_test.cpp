@@ -83,7 +83,7 @@ TEST(StoryFaultReport, SaysWhatReachesAnAnswerAndWhoseFaultItIs) {
   for (const Expected& one : kReplays) {
     const Ran ran = run_qkvet(
         std::string("replay ") + one.value +
-        " --law cache_agrees_with_history --kernel faulty/" + one.kernel);
+        " -v --law cache_agrees_with_history --kernel faulty/" + one.kernel);
     EXPECT_EQ(ran.exit, 1) << one.kernel << ran.out << ran.error;
     EXPECT_TRUE(says(ran.out, one.reach)) << one.kernel << "\n" << ran.out;
     EXPECT_TRUE(says(ran.out, one.whose)) << one.kernel << "\n" << ran.out;
@@ -124,7 +124,7 @@ TEST(StoryFaultReport, ALeakStandsBelowTheActualNumber) {
 
 TEST(StoryFaultReport, ChecksSayItInEveryForm) {
   const Ran ran = run_qkvet(
-      "check --kernel faulty/cache_shared_page_not_copied --cases 200 --law "
+      "check -v --kernel faulty/cache_shared_page_not_copied --cases 200 --law "
       "cache_forks_are_independent --json out.jsonl --junit out.xml");
   EXPECT_EQ(ran.exit, 1) << ran.out << ran.error;
   const std::regex leak(
@@ -160,7 +160,7 @@ TEST(StoryFaultReport, RecordingsSayItOfTheirShortestStory) {
              "qkvet-story 1\ncache f32,H2,Hkv1,d4,cap64\nstep u 5\nstep v 3\n"
              "fork u w\nstep v 2\nstep w 1\nstep u 1\nstep w 1\nstep v 1\n");
   const Ran ran = run_qkvet(
-      "replay forks.story --kernel faulty/cache_shared_page_not_copied");
+      "replay forks.story -v --kernel faulty/cache_shared_page_not_copied");
   EXPECT_EQ(ran.exit, 1) << ran.out << ran.error;
   EXPECT_TRUE(
       says(ran.out, "LEAK: a token of sequence a reaches sequence b: a1 whose"))
@@ -220,9 +220,9 @@ TEST(StoryFaultRun, PagesOfTheCallerLeakToo) {
               {"serving_diagonal_before_append",
                "causal=br,kvlen=3.2,page=2,append=1", ""}};
   for (const auto& [kernel, options, leak] : rows) {
-    const Ran ran =
-        run_qkvet("replay f32,B2,H1,Tq1,Tk3,d1," + std::string(options) +
-                  ",seed=3 --law agrees_with_oracle --kernel faulty/" + kernel);
+    const Ran ran = run_qkvet(
+        "replay f32,B2,H1,Tq1,Tk3,d1," + std::string(options) +
+        ",seed=3 -v --law agrees_with_oracle --kernel faulty/" + kernel);
     EXPECT_EQ(ran.exit, 1) << ran.out << ran.error;
     for (const std::string& one : {nobody, others})
       EXPECT_EQ(says(ran.out, one + "reaches member 0 whose"), one == leak)

@@ -188,9 +188,9 @@ class Runner : public SubjectRun {
   // Whether each law gets its number of cases by replacing those that a kernel
   // refuses. A shard has no data about refusals in the others; a budget, and a
   // run that ends with its first failure, have no number.
-  bool replaces_refused() const {
-    return !options_.planned && !options_.budget && !options_.fail_fast &&
-           options_.shards == 1;
+  bool replaces_refused() const { return has_number() && options_.shards == 1; }
+  bool has_number() const {
+    return !options_.planned && !options_.budget && !options_.fail_fast;
   }
   bool asks(size_t kernel, size_t law) const {
     return own(kernel).needs[law].empty();
@@ -643,7 +643,7 @@ RunResult Runner::result() {
     KernelResult kernel{kernels_[k], {}};
     for (size_t l = 0; l < options_.laws.size(); ++l) {
       const size_t i = cell_index(k, l);
-      if (asks(k, l) && replaces_refused())
+      if (asks(k, l) && has_number())
         total_[i].planned += planned_for(*options_.laws[l]);
       kernel.cells.push_back(
           cell_of(total_[i], std::move(failures_[i]),
