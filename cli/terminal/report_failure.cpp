@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <ranges>
 #include <sstream>
 
 #include "cli/kernels/compiler.h"
@@ -73,8 +72,9 @@ class Fields {
       for (const Part& part : parts_) all += count(part);
       if (all <= kMostLines) return;
       const auto last = std::ranges::max_element(parts_, {}, &Part::rank);
-      const auto longest =
-          std::ranges::max_element(parts_ | std::views::reverse, {}, count);
+      const auto longest = std::max_element(
+          parts_.rbegin(), parts_.rend(),
+          [&](const Part& a, const Part& b) { return count(a) < count(b); });
       if (last->rank > kKept)
         parts_.erase(last);
       else if (count(*longest) > 1)
