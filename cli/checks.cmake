@@ -151,6 +151,9 @@ qkvet_add_test(diagnosis_scores.refuses_other_kernels NEEDS diagnosis_scores
   COMMAND diagnosis_scores --kernel nope)
 qkvet_set_test(diagnosis_scores.refuses_other_kernels
   PASS_REGULAR_EXPRESSION "nope: is none of those that are mutated .scalar/plain")
+# Each line with a known stage is in its source.
+qkvet_add_test(diagnosis_scores.stages NEEDS diagnosis_scores qkvet_faulty
+  COMMAND diagnosis_scores --count 4 --only none)
 qkvet_add_test(sabotage.refuses_other_words NEEDS sabotage
   COMMAND sabotage many)
 qkvet_set_test(sabotage.refuses_other_words

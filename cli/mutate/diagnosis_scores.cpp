@@ -137,6 +137,11 @@ class ScoredKernel {
       return error;
     if (std::string wrong = read_file(which_.source, &source_); !wrong.empty())
       return wrong;
+    for (const KnownStage& known : words_.stages)
+      if (known.kernel == which_.kernel &&
+          source_.find(known.part) == std::string::npos)
+        return which_.source + ": no line has \"" + known.part +
+               "\", which is to have a known stage";
     mutations_ = all_mutations(Tokens(source_, compiler_.language));
     order_ = drawn_order(mutations_.size(), words_.seed);
     if (!words_.only.empty())

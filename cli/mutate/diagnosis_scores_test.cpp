@@ -135,6 +135,11 @@ TEST(DiagnosisScores, TheStageIsHeldAgainstTheLineThatWasChanged) {
   EXPECT_NE(scores_text(others).find("\n| all | 1 | 0 | 0 | 0 | 1 | 0 |\n"),
             std::string::npos)
       << scores_text(others);
+
+  words.stages = {{"mine/attend", "no such line", Stage::kSoftmax}};
+  EXPECT_TRUE(score_diagnoses(words, &error).empty());
+  EXPECT_NE(error.find("no line has \"no such line\""), std::string::npos)
+      << error;
 }
 
 }  // namespace
