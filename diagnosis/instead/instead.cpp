@@ -307,7 +307,7 @@ void describe(const std::vector<WrongAnswer>& answers,
   }
   describe_as_others(answers, instead);
   if (has_ended && instead.left_out.empty())
-    instead.left_out = "the cases take too long to be read in every other way";
+    instead.left_out = "the cases take too long";
 }
 
 // Numbers without any description may be no function of the inputs, or be
@@ -646,7 +646,7 @@ std::string Instead::text() const {
   add(stored);
   add(end);
   if (!out.empty() && !left_out.empty())
-    out += " Not all was looked at: " + left_out + ".";
+    out += " The search ended early: " + left_out + ".";
   return out;
 }
 

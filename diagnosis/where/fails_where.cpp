@@ -611,9 +611,9 @@ class WhereSearch {
       ++(sample.failed ? out.failing : out.passing);
     out.calls = cases_.calls_made();
     if (cases_.has_stopped()) {
-      out.left_out = "a case hung, and nothing was asked after it";
+      out.left_out = "a case hung";
     } else if (cases_.is_over() || (!out.is_known() && !cases_.has_room())) {
-      out.left_out = "it was asked no further, for time or calls were spent";
+      out.left_out = "its time or its calls were spent";
     }
     std::vector<std::string> texts;
     for (const AskedCases::Asked& one : cases_.asked())

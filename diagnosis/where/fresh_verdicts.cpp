@@ -94,7 +94,7 @@ std::string FailsWhere::text() const {
   if (!difference.empty() && !hypothesis.is_always() &&
       (is_known() || is_nearly_right()))
     out += " Nearest: " + difference + ".";
-  if (!left_out.empty()) out += " Not all was looked at: " + left_out + ".";
+  if (!left_out.empty()) out += " The search ended early: " + left_out + ".";
   return out;
 }
 
