@@ -61,7 +61,8 @@ const char* MadeFor::differs(const Args& args) const {
     const qkvet_tensor& planned = args_.*kFields[n];
     const qkvet_tensor& given = args.*kFields[n];
     if (planned.ndim != given.ndim ||
-        (given.ndim > 0 && !is_same(planned.dtype, given.dtype))) {
+        (given.ndim > 0 &&
+         (given.shape == nullptr || !is_same(planned.dtype, given.dtype)))) {
       return "the tensors are not those of the plan";
     }
     for (int32_t axis = 0; axis < std::min<int32_t>(given.ndim, 4); ++axis) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "impl/testing/calls.h"
+#include "qkvet/plan.h"
 
 namespace qkvet::impl::serving_refused_test {
 namespace {
@@ -206,6 +207,38 @@ TEST(ServingRefused, NoLegalCallIs) {
       EXPECT_FALSE(t.unchanged());
     }
   }
+}
+
+// Nothing of a tensor is compared with the plan before it is known to be there.
+TEST(ServingRefused, RunsOfATensorWithoutAShape) {
+  int answered = 0;
+  for (const qkvet_kernel* kernel : kernels_that([](const qkvet_kernel& one) {
+         return one.get_extension != nullptr &&
+                one.get_extension(&one, QKVET_EXTENSION_PLAN) != nullptr;
+       })) {
+    const auto* table = static_cast<const qkvet_plan_table*>(
+        kernel->get_extension(kernel, QKVET_EXTENSION_PLAN));
+    Tensors t;
+    A args = served_call(t, Form::kTable);
+    args.k_new = args.v_new = {};
+    OpenKernel open(kernel);
+    Reason why;
+    qkvet_exec exec = {};
+    exec.struct_size = sizeof(exec);
+    qkvet_plan* plan = nullptr;
+    if (table->plan(kernel, open.context(), &args, &exec, &plan, &why.text) !=
+        QKVET_OK) {
+      continue;  // of the device
+    }
+    // Without the workspace that some ask for.
+    answered += table->run(kernel, plan, &args, &exec, &why.text) == QKVET_OK;
+    args.q.shape = nullptr;
+    EXPECT_EQ(table->run(kernel, plan, &args, &exec, &why.text),
+              QKVET_INVALID_ARGUMENT)
+        << kernel->name;
+    table->destroy(kernel, plan);
+  }
+  EXPECT_GE(answered, 1);
 }
 
 TEST(ServingRefused, Int32LengthsUnlessTheyAreDeclared) {
