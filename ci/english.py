@@ -20,15 +20,15 @@ PATTERNS = {
         "begin with the subject; What, Where, Who and Of begin questions alone",
         r"(?:^|[.:;] )(?:What|Where|Who|Whoever|Of) [a-z][^?]*?(?:[.;]|$)", 96),
     "behind, in front of": (
-        "after, before (time); past, next to (place)", r"\b(?:behind|in front of)\b", 111),
+        "after, before (time); past, next to (place)", r"\b(?:behind|in front of)\b", 106),
     "stands, lies": (
-        "is, are", r"\b(?:stands?|lies?|lying) (?:in|on|at|for|behind|below|there|beside)\b", 47),
+        "is, are", r"\b(?:stands?|lies?|lying) (?:in|on|at|for|behind|below|there|beside)\b", 37),
     "speaking data": (
         "returns, reports, prints, contains, checks, predicts, requires",
-        r"\b(?:says|tells|hears|knows|answers for|is told|are told|is asked|are asked)\b", 116),
+        r"\b(?:says|tells|hears|knows|answers for|is told|are told|is asked|are asked)\b", 115),
     "whose, nobody": (
         "the caller; its; unused; undocumented",
-        r"\b(?:nobody|somebody|whoever|whose|whom)\b", 104),
+        r"\b(?:nobody|somebody|whoever|whose|whom)\b", 101),
     "negation twice": (
         "only; each; say what holds", r"\b(?:nothing but|not one|none that|nothing else)\b", 14),
     "in the place of": ("instead of", r"\bin (?:the|its|their) place\b", 2),
