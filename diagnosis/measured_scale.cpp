@@ -102,6 +102,18 @@ double distance(const std::vector<Measured>& all, const F& scale) {
   return worst;
 }
 
+// The p of a scale 1/d^p, to four decimals: what is written in a source. The
+// widest head determines it best.
+double power_of_width(const std::vector<Measured>& all) {
+  constexpr double kDecimals = 1e4;
+  const auto widest = std::max_element(
+      all.begin(), all.end(),
+      [](const Measured& a, const Measured& b) { return a.d < b.d; });
+  const double power =
+      -std::log(std::fabs(widest->actual)) / std::log(widest->d);
+  return std::nearbyint(power * kDecimals) / kDecimals;
+}
+
 // The precision to which the weights determine the scale.
 double resolution(Dtype o) {
   constexpr double kUnits = 8;
@@ -114,8 +126,8 @@ std::unique_ptr<Suspect> suspect_of(
   const Measured& one = all.front();
   return std::make_unique<ReadingSuspect>(
       "other_scale",
-      fmt::format("The scores are multiplied by {:.6g} where {} = {:.6g} is "
-                  "given (d = {:g}): like {}.",
+      fmt::format("The scores are multiplied by {:.6g} instead of {} = {:.6g} "
+                  "(d = {:g}): this is {}.",
                   one.actual, given ? "the caller's scale" : "1/sqrt(d)",
                   one.right, one.d, like),
       "Multiply q k^T by the scale that the caller gives, or by 1/sqrt(d_head) "
@@ -152,8 +164,15 @@ std::unique_ptr<Suspect> measured_scale(const Case& value, Witness& witness) {
   if (best != nullptr) return suspect_of(all, best->text, given, best->scale);
   const double factor = all[0].actual / all[0].right;
   const auto times = [factor](double, double scale) { return scale * factor; };
-  if (distance(all, times) > finest) return nullptr;
-  return suspect_of(all, fmt::format("{:.6g} times it", factor), given, times);
+  if (distance(all, times) <= finest)
+    return suspect_of(all, fmt::format("{:.6g} times it", factor), given,
+                      times);
+  const double power = power_of_width(all);
+  const auto of_width = [power](double d, double) {
+    return std::pow(d, -power);
+  };
+  if (given || !(distance(all, of_width) <= finest)) return nullptr;
+  return suspect_of(all, fmt::format("1/d^{:g}", power), given, of_width);
 }
 
 }  // namespace qkvet::diagnosis

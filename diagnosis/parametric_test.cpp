@@ -87,6 +87,19 @@ TEST(Parametric, AScaleIsNamedByItsFormula) {
       << diagnosis.causes[0].cause;
 }
 
+TEST(Parametric, AnotherPowerOfTheWidthIsNamed) {
+  const Diagnosis diagnosis =
+      diagnosis_of(plain_fake(), [](KernelCall&, Problem& p) {
+        if (!p.scale_given)
+          p.scale = std::pow(static_cast<double>(p.shape.d), -0.49);
+        p.scale_given = true;
+      });
+  ASSERT_EQ(diagnosis.name(), "other_scale");
+  EXPECT_NE(diagnosis.causes[0].cause.find("this is 1/d^0.49."),
+            std::string::npos)
+      << diagnosis.causes[0].cause;
+}
+
 TEST(Parametric, AScaleWithoutAFormulaIsUnknown) {
   EXPECT_EQ(diagnosis_of(plain_fake(), scaled([](double d, double right) {
                            return right * (1 + 0.5 / d);
