@@ -26,6 +26,7 @@ std::vector<uint8_t> seen_keys(Problem p) {
       k(static_cast<size_t>(s.k_elements()));
   p.q = q.data();
   p.k = p.v = k.data();
+  p.scale = 1;
   p.bias = p.slopes = p.sink = nullptr;
   p.softcap = 0;
   p.rotation = {};

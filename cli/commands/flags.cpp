@@ -116,6 +116,21 @@ void add_whether_to_diagnose(Command& command, int& diagnose) {
       .shows_default();
 }
 
+void add_recorded_call(Command& command, std::string& value,
+                       golden::ImportWords& words) {
+  command
+      .add_option("--case", value, "Options of the call: causal=br,scale=0.1")
+      .type_name("TOKENS");
+  command
+      .add_option("--map", words.map,
+                  "Tensor names in the file: q=query,o=attn_output")
+      .type_name("NAMES");
+  command
+      .add_option("--layout", words.layout,
+                  "bhtd, bthd or thd; H8,Hkv2 for tensors [B,T,H*d]")
+      .type_name("LAYOUT");
+}
+
 void add_json(Command& command, std::string& json) {
   command.add_option("--json", json, "Write JSON Lines")
       .type_name("FILE")

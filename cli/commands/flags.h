@@ -10,6 +10,7 @@
 
 #include "cli/describe/command_line.h"
 #include "cli/kernels/kernels.h"
+#include "golden/import/import_names.h"
 #include "report/exit_code.h"
 #include "report/report_files.h"
 
@@ -58,6 +59,9 @@ void add_diagnose(Command& command, int& most);
 // The same option for commands that judge one kernel, or each separately.
 void add_whether_to_diagnose(Command& command, int& diagnose);
 void add_json(Command& command, std::string& json);
+// --case, --map, --layout: how a recorded call is read.
+void add_recorded_call(Command& command, std::string& value,
+                       golden::ImportWords& words);
 // --junit, --html, --sarif, --markdown, --github
 void add_report_files(Command& command, ReportFiles& files);
 

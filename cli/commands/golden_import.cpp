@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "cli/commands/flags.h"
 #include "cli/commands/groups.h"
 #include "cli/golden/golden_folders.h"
 #include "cli/terminal/select.h"
@@ -178,18 +179,7 @@ void add_flags(Command& command, GoldenImportOptions& options) {
           "--dialect", options.dialect,
           "File of dialect fields, or a convention: what the source does")
       .type_name("FILE|CONVENTION");
-  command
-      .add_option("--case", options.value,
-                  "Options of the call: causal=br,scale=0.1")
-      .type_name("TOKENS");
-  command
-      .add_option("--map", options.words.map,
-                  "Tensor names in the file: q=query,o=attn_output")
-      .type_name("NAMES");
-  command
-      .add_option("--layout", options.words.layout,
-                  "bhtd, bthd or thd; H8,Hkv2 for tensors [B,T,H*d]")
-      .type_name("LAYOUT");
+  add_recorded_call(command, options.value, options.words);
   command.add_flag("--force", options.force, "Overwrite a set of this name");
 }
 

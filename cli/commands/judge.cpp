@@ -120,18 +120,7 @@ void add_flags(Command& command, JudgeOptions& options) {
   command.add_option(
       "what", options.targets,
       "Plan [ANSWERS], or recorded calls (.safetensors, .npz, ONNX tests)");
-  command
-      .add_option("--case", options.value,
-                  "Options of the call: causal=br,scale=0.1")
-      .type_name("TOKENS");
-  command
-      .add_option("--map", options.words.map,
-                  "Tensor names in the file: q=query,o=attn_output")
-      .type_name("NAMES");
-  command
-      .add_option("--layout", options.words.layout,
-                  "bhtd, bthd or thd; H8,Hkv2 for tensors [B,T,H*d]")
-      .type_name("LAYOUT");
+  add_recorded_call(command, options.value, options.words);
   command
       .add_option("--dialect", options.dialect,
                   "Convention, or file of dialect fields, to add to a plan")

@@ -37,7 +37,7 @@ inline constexpr size_t kMostLogCommands = 10'000'000;
 
 struct StoryLog {
   // Dtypes, widths, capacity, form, rotation and recipes. Its B is the number
-  // of sequences that the commands need, and its story a placeholder.
+  // of sequences that the commands need; its story only makes it a cache.
   Case geometry;
   Story story;
   int64_t ids = 0;

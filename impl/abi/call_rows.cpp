@@ -4,6 +4,7 @@
 #include <cinttypes>
 #include <cstdarg>
 #include <cstdio>
+#include <cstring>
 
 namespace qkvet::impl {
 namespace {
@@ -12,6 +13,7 @@ struct TypeName {
   Types type;
   qkvet_dtype dtype;
   const char* name;
+  bool is_one() const { return dtype.bits != 0; }  // else a set of types
 };
 constexpr TypeName kTypeNames[] = {
     {kTypeF32, kF32, "f32"},
@@ -40,7 +42,8 @@ bool Check::has_type(const TensorRow& row, qkvet_dtype type) {
     return true;
   }
   for (const TypeName& one : kTypeNames) {
-    if ((row.types & one.type) != 0 && is_same(type, one.dtype)) {
+    if ((row.types & one.type) != 0 && one.is_one() &&
+        is_same(type, one.dtype)) {
       return true;
     }
   }
@@ -50,11 +53,10 @@ bool Check::has_type(const TensorRow& row, qkvet_dtype type) {
 // "bias must be f32 or of the type of q"
 void Check::wrong_type(const TensorRow& row) {
   char types[96] = "";
-  size_t length = 0;
-  const auto add = [&](const char* name, const char* of) {
-    length += static_cast<size_t>(
-        std::snprintf(types + length, sizeof(types) - length, "%s%s%s",
-                      length == 0 ? "" : " or ", name, of));
+  const auto add = [&types](const char* name, const char* of) {
+    const size_t length = std::strlen(types);
+    std::snprintf(types + length, sizeof(types) - length, "%s%s%s",
+                  length == 0 ? "" : " or ", name, of);
   };
   for (const TypeName& type : kTypeNames) {
     if ((row.types & type.type) != 0) {

@@ -102,19 +102,15 @@ const char* unknown_field(const qkvet_forward_args& a, uint64_t declared) {
       {!(a.dropout_p == 0), QKVET_OPTION_DROPOUT, "dropout is not supported"},
       {a.key_block_size != 0, QKVET_OPTION_KEY_LIST_BLOCKS,
        "key_block_size is not supported"},
-      {a.chunk != 0, QKVET_OPTION_CHUNK, "chunk is not supported"},
-      {paged, QKVET_OPTION_PAGED | QKVET_OPTION_PAGED_CSR,
-       "page_size is not supported"},
-      {a.channel_group != 0, QKVET_OPTION_PAGED_CHANNEL_GROUPS,
-       "channel_group is not supported"},
-      {packed && paged, QKVET_OPTION_PACKED_PAGES,
-       "cu_seqlens_q with pages is not supported"},
-      {packed && !paged, QKVET_OPTION_PACKED,
-       "cu_seqlens_q without pages is not supported"},
 #define QKVET_FORWARD_NUMBER(field, option) \
   {a.field != 0, option, #field " is not supported"},
 #include "qkvet/tensors.def"
-  };
+      {paged, QKVET_OPTION_PAGED | QKVET_OPTION_PAGED_CSR,
+       "page_size is not supported"},
+      {packed && paged, QKVET_OPTION_PACKED_PAGES,
+       "cu_seqlens_q with pages is not supported"},
+      {packed && !paged, QKVET_OPTION_PACKED,
+       "cu_seqlens_q without pages is not supported"}};
   for (const auto& number : numbers) {
     if (number.set && (declared & number.option) == 0) {
       return number.name;

@@ -35,6 +35,7 @@ std::string reason_of(const TensorRow (&rows)[2], const Pair& pair,
   check["H"] = 4;
   check["d"] = 6;
   check["Tk"] = 7;
+  check.stage = kF16;
   check.rows(rows, &pair);
   EXPECT_EQ(check.ok(), *why.room == '\0');
   return why.room;
@@ -47,6 +48,8 @@ constexpr TensorRow kOperations[] = {ROW(a, "H*dv,d/2,H|1", kTypeF32),
                                      ROW(b, "dv,2,Tk/2", kTypeF32)};
 constexpr TensorRow kTypes[] = {ROW(a, "n", kOfCall),
                                 ROW(b, "n", kTypeInt64 | kOfCall)};
+constexpr TensorRow kBytesAndStages[] = {ROW(a, "n", kTypeByte),
+                                         ROW(b, "n", kOfStages)};
 #undef ROW
 
 TEST(CallRows, TheFirstTensorSetsANameAndOthersAgree) {
@@ -90,6 +93,23 @@ TEST(CallRows, TypesOfTheCallAndOthers) {
   EXPECT_EQ(reason(kF16, kBf16), "b must be int64 or of the type of a");
   EXPECT_EQ(reason(kF32, kF32), "a must be of a type that the kernel declares");
   EXPECT_EQ(reason(kF16, kInt32), "b must be int64 or of the type of a");
+}
+
+// Types without a name of their own: no type at all is none of them.
+TEST(CallRows, TypesOfBytesAndStages) {
+  Tensors t;
+  const auto reason = [&t](qkvet_dtype a, qkvet_dtype b) {
+    Pair pair = {t.make({2}), t.make({2})};
+    pair.a.dtype = a;
+    pair.b.dtype = b;
+    return reason_of(kBytesAndStages, pair);
+  };
+  EXPECT_EQ(reason(kBool, kF16), "");
+  EXPECT_EQ(reason(kInt32, kF16), "a must be of 8 bits");
+  EXPECT_EQ(reason({}, kF16), "a must be of 8 bits");
+  EXPECT_EQ(reason(kBool, kBf16),
+            "b must be of the declared type of the stages");
+  EXPECT_EQ(reason(kBool, {}), "b must be of the declared type of the stages");
 }
 
 // None of these may be read further than the part that is right.

@@ -280,7 +280,7 @@ Case step_case(const Case& value, const Snapshot& snapshot) {
   step.story.clear();
   step.cache = {};
   if (value.cache.window == 0) return step;
-  // Filled by pick_inputs(); the kind is a placeholder.
+  // pick_inputs() fills it, whatever the kind.
   const bool heads =
       value.mask.kind != MaskKind::kNone && (value.mask.own & kOwnH) != 0;
   step.mask = {MaskKind::kButN, 0, kOwnQ | kOwnK};
