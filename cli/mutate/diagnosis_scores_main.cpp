@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Prints how often diagnoses of mutants of built-in kernels are right: a line
-// for each mutant as it is done, then the table of diagnosis/scores.md.
+// for each mutant as it is done, then the table of diagnosis/report.md.
 #include <cstdio>
 
 #include "cli/describe/command_line.h"
