@@ -263,9 +263,9 @@ def kills_page():
             f"{listed(faults['living'])}. Without it "
             f"{faults['faults'] - len(faults['living_without_agreement'])} are "
             "killed; these live: "
-            f"{listed(faults['living_without_agreement'])}. Every fault is "
-            "killed by the laws that it names where they alone are run "
-            "(`kill_test`); here all faults share one plan."),
+            f"{listed(faults['living_without_agreement'])}. All faults share "
+            "one plan here; run alone, the laws that a fault names kill it "
+            "(`kill_test`)."),
         pairs=len(by),
         agreed=sum(bool(AGREEMENT.fullmatch(law)) for laws in by for law in laws),
         blind=sum(any(not AGREEMENT.fullmatch(law) for law in laws) for laws in by),

@@ -15,16 +15,13 @@ FEWEST = 40
 # Fields of a declaration that leaves little to its preset.
 FIELDS_IN_DETAIL = 10
 MEANING = """
-Recorded at {source}. What passes is at most as far off as its bound says, and a bound that is derived holds for the
-worst case. How much further off a kernel might have been before it failed is bound/error, of the
-number of a case that came nearest to its bound: 1 is a bound that is used up. Here are
-{cases:,} cases of {kernels} correct kernels ({planned:,} cases a kernel, of {laws} laws) that
-passed a law of agreement, by storage and by what the kernel declares of its arithmetic: a
-preset, *in detail* where it says how it adds, scales and normalises as well, and what is rounded
-to a narrower type on the way. In half formats the last rounding is no part of either; *no error*
-are cases in which nothing else is left, or in which every number was exact. The medians and 95th
-percentiles are of the others. *Nearest* is the least quotient of all. Quotients are counted in
-classes that are 19 % wide.
+Recorded at {source}: {cases:,} cases of {kernels} correct kernels ({planned:,} cases a kernel, of
+{laws} laws) that passed a law of agreement. Bound/error, of the number of a case that is nearest to its
+bound, is how much larger the error may be before the law fails; at 1 the bound is used up. Rows are
+storage and declared arithmetic: a preset, *in detail* if the kernel declares how it adds, scales and
+normalises, and what it rounds to a narrower type. The last rounding to half is in neither bound nor
+error. *No error*: cases in which every number is exact, or has only that rounding; medians and
+percentiles are of the others, in classes that are 19 % wide. *Nearest* is the least quotient of all.
 """
 TEXT = """\
 # How sharp
@@ -43,9 +40,9 @@ Written by `ci/figures.py` from the records of `ci/long.sh` (`ci/records`).
 
 ## Time to the first report
 
-Recorded at {first_source}. Each fault of `impl/faulty` alone, by `qkvet check --kernel FAULT --fail-fast --jobs 1`, until the
-report stands there with the smallest case and the cause. Cases are those of the plan up to the
-first that fails, over all laws together; seconds are of CPU.
+Recorded at {first_source}. `qkvet check --kernel FAULT --fail-fast --jobs 1`,
+for each fault of `impl/faulty`, until the report with the smallest case and the cause. Cases are
+those of the plan up to the first that fails, over all laws; seconds are of CPU.
 
 | {faults} faults | median | 95 % | worst | |
 |---|---:|---:|---:|---|
@@ -224,11 +221,9 @@ def first_text(record):
 
 RECALL = """
 Recorded at {source}. `ci/data_recall.py` asks {asked} of {faults} faults of attention up to {most}
-cases of `agrees_with_oracle` in f32 that they take: the calls that a plan draws, and then the same
-calls with other data in q, k and v. Found is a fault that one of them shows. {some} are found by some data;
-the others need what none of these calls has, such as an extent, a layout, an option or a half type.
-The last column is of the faults that are found: the share of a fault's cases that show it, and the
-median of these.
+cases of `agrees_with_oracle` in f32: the calls that a plan draws, and the same calls with other data in
+q, k and v. {some} are found by some data; the others need an extent, a layout, an option or a half type
+that none of these calls has. The last column is the median share of a found fault's cases that show it.
 """
 
 
