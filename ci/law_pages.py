@@ -18,15 +18,13 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 HEAD = """# The laws
 
-What QKVet asks of every correct kernel, as the program has it (`qkvet explain laws`,
-`qkvet explain LAW`): this page is written by `ci/law_pages.py`, and a test compares. The laws of
-a subject stand from specific to general, in which order they are reported: of what fails, the first
-names the failure. A kernel is judged by the laws about what it declares. [audit.md](audit.md) asks of
-each what it assumes of the algorithm, [judged.md](judged.md) how often it was asked.
-"""
-KINDS = """
-What a law is kept for: (a) it is exact, (b) its bound is tighter than two bounds added, (c) it
-reaches what agreement with the oracle does not, (d) it needs no oracle.
+For users: the requirements of every correct kernel, from `qkvet explain laws` (`qkvet explain LAW`);
+`ci/law_pages.py` writes this page. The laws of a subject are in the order of reports, from specific to
+general: the first that fails names the failure. A kernel is judged by the laws about what it declares.
+[audit.md](audit.md) has the assumptions of each, [judged.md](judged.md) how often it was tested.
+
+Kept for: (a) it is exact, (b) its bound is tighter than two bounds added, (c) it reaches what agreement
+with the oracle does not, (d) it needs no oracle.
 """
 
 
@@ -58,7 +56,7 @@ def entry(law: dict, killed: list) -> str:
 
 def laws_page(laws: list, faults: list) -> str:
     killed = kills(faults)
-    out = [HEAD, KINDS]
+    out = [HEAD]
     subject = ""
     for law in laws:
         if law["subject"] != subject:
@@ -71,13 +69,12 @@ def laws_page(laws: list, faults: list) -> str:
 
 FAULTS_HEAD = """# The faults
 
-{count} kernels with one mistake each, as the program has them (`qkvet explain faults`,
-`qkvet explain FAULT`): this page is written by `ci/law_pages.py`, and a test compares. *Shows where*
-is the condition without which no law may fail it ([the language](../impl/faulty/README.md)); without
-one the data alone decides, or it shows always. The [laws](laws.md) after it must fail it; others may.
-*Seen in* names bug reports; without one, textbooks warn of it. {reported} faults stand for {reports}
-reports; {open} more mistakes have [no fault](../impl/faulty/CATALOGUE.md). What dies without
-agreement with the oracle: [kills.md](kills.md).
+For users: {count} kernels with one mistake each, from `qkvet explain faults` (`qkvet explain FAULT`);
+`ci/law_pages.py` writes this page. *Shows where* is the condition without which no law may fail it
+([the language](../impl/faulty/README.md)); without one the data alone decides, or it always shows. The
+[laws](laws.md) after it must fail it. *Seen in* names bug reports; without one, textbooks warn of it.
+{reported} faults are of {reports} reports; {open} more mistakes have [no fault](../impl/faulty/CATALOGUE.md).
+Kills without agreement with the oracle: [kills.md](kills.md).
 """
 REPORT = re.compile(r"[\w.-]+/[\w.-]+#\d+")
 UNCOVERED = ROOT / "impl/faulty/CATALOGUE.md"
