@@ -18,11 +18,11 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PATTERNS = {
     "free relative": (
         "begin with the subject; What, Where, Who and Of begin questions alone",
-        r"(?:^|[.:;] )(?:What|Where|Who|Whoever|Of) [a-z][^?]*?(?:[.;]|$)", 88),
+        r"(?:^|[.:;] )(?:What|Where|Who|Whoever|Of) [a-z][^?]*?(?:[.;]|$)", 86),
     "behind, in front of": (
         "after, before (time); past, next to (place)", r"\b(?:behind|in front of)\b", 93),
     "stands, lies": (
-        "is, are", r"\b(?:stands?|lies?|lying) (?:in|on|at|for|behind|below|there|beside)\b", 31),
+        "is, are", r"\b(?:stands?|lies?|lying) (?:in|on|at|for|behind|below|there|beside)\b", 30),
     "speaking data": (
         "returns, reports, prints, contains, checks, predicts, requires",
         r"\b(?:says|tells|hears|knows|answers for|is told|are told|is asked|are asked)\b", 70),
