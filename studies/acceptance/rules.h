@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // The acceptance rules of published suites, each with the data, storage type
 // and widths of its suite; and that of the bound.
-#ifndef QKVET_PROPERTIES_ACCEPTANCE_ACCEPTANCE_RULES_H_
-#define QKVET_PROPERTIES_ACCEPTANCE_ACCEPTANCE_RULES_H_
+#ifndef QKVET_STUDIES_ACCEPTANCE_RULES_H_
+#define QKVET_STUDIES_ACCEPTANCE_RULES_H_
 
 #include <span>
 #include <vector>
 
-#include "properties/acceptance/acceptance.h"
 #include "reference/arithmetic/precision.h"
 #include "reference/bound/bound.h"
+#include "studies/acceptance/acceptance.h"
 
-namespace qkvet::properties::acceptance {
+namespace qkvet::studies {
 
 // The inputs of a rule besides the output.
 struct Evidence {
@@ -52,6 +52,6 @@ class Truth {
 // storage, cpu_f32 for f32.
 PrecisionModel declared_model(Dtype dtype);
 
-}  // namespace qkvet::properties::acceptance
+}  // namespace qkvet::studies
 
-#endif  // QKVET_PROPERTIES_ACCEPTANCE_ACCEPTANCE_RULES_H_
+#endif  // QKVET_STUDIES_ACCEPTANCE_RULES_H_

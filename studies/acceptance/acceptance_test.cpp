@@ -6,10 +6,10 @@
 #include <cmath>
 
 #include "core/base/half.h"
-#include "properties/acceptance/acceptance_page.h"
-#include "properties/acceptance/acceptance_study.h"
+#include "studies/acceptance/page.h"
+#include "studies/acceptance/study.h"
 
-namespace qkvet::properties::acceptance::acceptance_test {
+namespace qkvet::studies::acceptance_test {
 namespace {
 
 const Comparison& row(const std::vector<Comparison>& all, const char* rule,
@@ -173,4 +173,4 @@ TEST(Acceptance, CellsSayWhatWasNoticed) {
 }
 
 }  // namespace
-}  // namespace qkvet::properties::acceptance::acceptance_test
+}  // namespace qkvet::studies::acceptance_test

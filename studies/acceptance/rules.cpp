@@ -2,7 +2,7 @@
 // Every rule is reimplemented from its suite's behaviour (the snapshots are
 // named with it). Comparisons are written so that NaN is accepted only where
 // the suite accepts it.
-#include "properties/acceptance/acceptance_rules.h"
+#include "studies/acceptance/rules.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,7 +11,7 @@
 #include "core/base/half.h"
 #include "properties/judging/compare.h"
 
-namespace qkvet::properties::acceptance {
+namespace qkvet::studies {
 namespace {
 
 using Numbers = std::vector<double>;
@@ -256,4 +256,4 @@ bool Truth::accepts(const Output& output, bool with_lse) const {
           inside(output.lse, oracle_.lse, bound_.lse, lse_dtype(dtype_)));
 }
 
-}  // namespace qkvet::properties::acceptance
+}  // namespace qkvet::studies

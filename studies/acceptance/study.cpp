@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "properties/acceptance/acceptance_study.h"
+#include "studies/acceptance/study.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +9,7 @@
 
 #include "core/base/half.h"
 
-namespace qkvet::properties::acceptance {
+namespace qkvet::studies {
 namespace {
 
 // Amounts are tried on a grid of eight steps to a factor of two.
@@ -294,4 +294,4 @@ int exit_code(std::span<const Comparison> comparisons) {
   return alarms_of_ours(comparisons) + alarms_of_theirs(comparisons) > 0;
 }
 
-}  // namespace qkvet::properties::acceptance
+}  // namespace qkvet::studies
