@@ -16,7 +16,6 @@
 #include "reference/options/rope.h"
 #include "reference/seeded/seeded.h"
 #include "reference/testing/test_options.h"
-#include "reference/testing/test_rope.h"
 
 namespace qkvet::reference::mpfr_test {
 namespace {
@@ -34,16 +33,6 @@ int problem_count() {
   constexpr int kShort = 51;
   const char* count = std::getenv("QKVET_MPFR_PROBLEMS");
   return count != nullptr ? std::atoi(count) : kShort;
-}
-
-TestProblem problem_number(TestRandom& random, int i) {
-  const auto regime = static_cast<Regime>(i % kRegimeCount);
-  const Shape shape = random_shape(random, 12);
-  TestProblem p = i % 3 == 0 ? random_problem(random, regime, shape)
-                             : random_option_problem(random, regime, shape);
-  if (i % 8 == 2) add_key_lists(random, p);
-  if (shape.d % 2 == 0 && i % 4 < 2) add_rotation(random, p);
-  return p;
 }
 
 // Four products of each pair, times the sizes of two entries of the tables.
@@ -167,7 +156,7 @@ TEST(MpfrTest, BothReferencesAgreeWithMpfr) {
   Distance twin;
   double plain = 0;
   for (int i = 0; i < problems; ++i) {
-    TestProblem p = problem_number(random, i);
+    TestProblem p = problem_of_all(random, i);
     const OracleOutput truth = mpfr_forward(p.get());
     const double ratio =
         reference_ratio(p.get(), plain_forward(p.get()), truth);
@@ -193,7 +182,7 @@ TEST_P(MpfrSeededTest, IsCaught) {
   TestRandom random(91);
   bool caught = false;
   for (int i = 0; i < kMost && !caught; ++i) {
-    TestProblem p = problem_number(random, i);
+    TestProblem p = problem_of_all(random, i);
     const OracleOutput truth = mpfr_forward(p.get());
     const OracleOutput faulty = seeded_forward(fault, p.get());
     caught = seeded_in_plain(fault) ? !plain_passes(p.get(), faulty, truth)
@@ -241,7 +230,7 @@ TEST(MpfrTest, SeesATwinThatIsNoBetterThanDouble) {
   int seen = 0;
   int by_plain = 0;
   for (int i = 0; i < 2 * kRegimeCount; ++i) {
-    TestProblem p = problem_number(random, i);
+    TestProblem p = problem_of_all(random, i);
     const OracleOutput faulty = twin_forward_with<ExpOfDouble>(p.get());
     seen += !twin_passes(p.get(), faulty, mpfr_forward(p.get()));
     const OracleOutput plain = plain_forward(p.get());
@@ -262,7 +251,7 @@ TEST(MpfrTest, SeesAPlainExponentialThatIsSlightlyOff) {
   TestRandom random(93);
   int seen = 0;
   for (int i = 0; i < 2 * kRegimeCount; ++i) {
-    TestProblem p = problem_number(random, i);
+    TestProblem p = problem_of_all(random, i);
     seen += !plain_passes(p.get(), plain_forward_with<ExpSlightlyOff>(p.get()),
                           mpfr_forward(p.get()));
   }

@@ -9,7 +9,6 @@
 
 #include "reference/testing/test_options.h"
 #include "reference/testing/test_ratios.h"
-#include "reference/testing/test_rope.h"
 
 namespace qkvet::reference::rope_test {
 namespace {

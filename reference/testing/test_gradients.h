@@ -9,7 +9,6 @@
 
 #include "reference/gradient/gradient.h"
 #include "reference/testing/test_options.h"
-#include "reference/testing/test_rope.h"
 
 namespace qkvet::reference {
 
