@@ -10,62 +10,17 @@
 namespace qkvet::reference::bound_options_test {
 namespace {
 
-TestProblem stored_problem(TestRandom& random, Regime regime,
-                           const Shape& shape, Dtype storage) {
-  TestProblem p = random_option_problem(random, regime, shape);
-  for (auto* tensor : {&p.q, &p.k, &p.v}) {
-    for (double& x : *tensor) x = round_to(storage, x);
-  }
-  return p;
-}
-
 class BoundOptionsTest : public testing::TestWithParam<size_t> {};
 
 TEST_P(BoundOptionsTest, StaysWithinTheBoundAndComesNearIt) {
-  const int problems = taken(2040, 3);
-  constexpr double kNear = 0.25;
   const TestControl kernel = option_controls()[GetParam()];
-  const PrecisionModel declared = declared_precision(kernel);
-  const PrecisionModel generic =
-      for_storage(generic_precision(), kernel.storage, kernel.storage);
-  TestRandom random(kernel.name());
-  Ratios all;
-  Ratios all_generic;
-  double several = 0;
-  // Coming near the bound needs luck, so the search is extended.
-  for (int i = 0; i < problems || (several <= kNear && i < 4 * problems); ++i) {
-    const auto regime = static_cast<Regime>(i % kRegimeCount);
-    const Shape shape = random_shape(random, largest_extent(i));
-    TestProblem p = stored_problem(random, regime, shape, kernel.storage);
-    const OracleOutput oracle = plain_forward(p.get());
-    const BoundFacts facts(p.get(), oracle);
-    const TestOutput got = run_control(kernel, p.get());
-    const Bound bound = compute_bound(facts, declared, true);
-    const Ratios own = ratios(oracle, bound, got, p.problem.shape);
-    ASSERT_TRUE(own.worst() <= 1)
-        << kernel.name() << ", problem " << i << ": o " << own.o << " lse "
-        << own.lse << " weights " << own.weights << " sum " << own.row_sum;
-    if (within_generic(kernel)) {
-      const Bound loose = compute_bound(facts, generic, true);
-      const Ratios other = ratios(oracle, loose, got, p.problem.shape);
-      ASSERT_TRUE(other.worst() <= 1)
-          << kernel.name() << ", problem " << i << ": o " << other.o << " lse "
-          << other.lse << " weights " << other.weights << " sum "
-          << other.row_sum;
-      keep_larger(all_generic, other);
-    }
-    keep_larger(all, own);
-    if (regime != Regime::kCount && regime != Regime::kTiny) {
-      several = std::max(several, own.several);
-    }
-  }
-  const bool cut_off_alone = declared.block_u > 0 && declared.p_u == 0;
-  EXPECT_GT(several, cut_off_alone ? kNear / 2 : kNear) << kernel.name();
-  std::printf(
-      "%-20s declared o %.3f (4 keys or more %.3f) lse %.3f weights %.3f sum "
-      "%.3f | generic o %.3f lse %.3f\n",
-      kernel.name().c_str(), all.o, several, all.lse, all.weights, all.row_sum,
-      all_generic.o, all_generic.lse);
+  const auto draw = [&](TestRandom& random, Regime regime, const Shape& shape) {
+    TestProblem p = random_option_problem(random, regime, shape);
+    store(p, kernel.storage);
+    return TestTrial{p};
+  };
+  expect_within_and_near(kernel, taken(2040, 3),
+                         cut_off_alone(kernel) ? 0.125 : 0.25, draw);
 }
 
 INSTANTIATE_TEST_SUITE_P(AllKernels, BoundOptionsTest,
@@ -152,13 +107,6 @@ TestProblem small(int64_t Tq, int64_t Tk, int64_t d, int64_t dv) {
   p.problem.causal = Causal::kNone;
   return p;
 }
-
-Bound bound_of(TestProblem& p, const PrecisionModel& model) {
-  const BoundFacts facts(p.get(), plain_forward(p.get()));
-  return compute_bound(facts, model, /*want_weights=*/true);
-}
-
-PrecisionModel naive() { return declared_precision(control_named("naive")); }
 
 TEST(BoundOptionsClaimsTest, CountingIsExactUnderAMask) {
   constexpr int64_t kLong = 5000;

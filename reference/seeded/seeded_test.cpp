@@ -12,6 +12,8 @@
 
 #include "core/capability/option_table.h"
 #include "reference/agreement/agreement.h"
+#include "reference/seeded/seeded_gradient.h"
+#include "reference/seeded/seeded_layer.h"
 #include "reference/testing/test_dropout.h"
 #include "reference/testing/test_options.h"
 
@@ -68,16 +70,23 @@ TEST(SeededDropoutTest, IsCaughtByTheTwin) {
   }
 }
 
-TEST(SeededListTest, HoldsAsManyFaultsOfEachReferenceUnderDistinctNames) {
+// As many faults of each reference, under distinct names.
+template <class Fault>
+void expect_balance(int count, std::string_view (*name_of)(Fault)) {
   std::set<std::string_view> names;
   int in_plain = 0;
-  for (int i = 0; i < kSeededFaultCount; ++i) {
-    const auto fault = static_cast<SeededFault>(i);
-    names.insert(seeded_fault_name(fault));
-    in_plain += seeded_in_plain(fault);
+  for (int i = 0; i < count; ++i) {
+    names.insert(name_of(static_cast<Fault>(i)));
+    in_plain += seeded_in_plain(static_cast<Fault>(i));
   }
-  EXPECT_EQ(names.size(), size_t{kSeededFaultCount});
-  EXPECT_EQ(in_plain, kSeededFaultCount / 2);
+  EXPECT_EQ(std::ssize(names), count);
+  EXPECT_EQ(in_plain, count / 2);
+}
+
+TEST(SeededListTest, HoldsAsManyFaultsOfEachReferenceUnderDistinctNames) {
+  expect_balance(kSeededFaultCount, seeded_fault_name);
+  expect_balance(kSeededGradientFaultCount, seeded_gradient_fault_name);
+  expect_balance(kSeededLayerFaultCount, seeded_layer_name);
 }
 
 // Takes an option out of a problem; false: the problem has none.

@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "core/base/half.h"
 #include "reference/testing/test_seen.h"
-#include "reference/testing/test_sums.h"
 
 namespace qkvet::reference {
 namespace {
@@ -22,7 +22,7 @@ class Backward {
         problem_(problem),
         call_(problem.forward),
         shape_(call_.shape),
-        sums_(kernel),
+        sums_(kernel.order, kernel.fma, kernel.ftz),
         c_(static_cast<Real>(call_.scale)) {
     if (!call_.scale_given) c_ = 1 / std::sqrt(static_cast<Real>(shape_.d));
     c_ = soft(c_);
@@ -39,6 +39,7 @@ class Backward {
     int64_t member = 0;
     std::vector<int64_t> keys;
     Reals q, g, p, z;  // [d], [dv], [n], [n] dZ
+    Reals f;           // [n], of dropout
   };
 
   Real flush(Real x) const { return sums_.flush(x); }
@@ -87,6 +88,14 @@ class Backward {
     }
     return flush(x * c);
   }
+  // The factor of dropout.
+  Real factor(const Row& row, int64_t j) const {
+    if (kernel_.dropout == nullptr) return 1;
+    if (kernel_.fault == TestBackwardFault::kOtherMask) j = (j + 1) % shape_.Tk;
+    if (kernel_.dropout->kept[row.row * shape_.Tk + j] == 0) return 0;
+    const auto p = static_cast<Real>(kernel_.dropout->p);
+    return kernel_.fault == TestBackwardFault::kScaledByP ? 1 / p : 1 / (1 - p);
+  }
   // A term's factor from dZ, and from k or q.
   Real pair_factor(Real z) const {
     return rounded(kernel_.scale == TestScale::kPair ? kept(times_scale(z))
@@ -103,7 +112,7 @@ class Backward {
   const GradientProblem& problem_;
   const Problem& call_;
   const Shape& shape_;
-  TestSums<Real> sums_;
+  mutable TestSums<Real> sums_;
   Real c_;
   std::vector<Reals> sink_;  // [H] terms
 };
@@ -245,6 +254,9 @@ void Backward<Real>::pairs(Row& row, const Reals& slopes, GradientOutput& out) {
     v[a] = read_operand(
         call_.v + (row.kv * shape_.Tk + row.keys[a]) * shape_.dv, shape_.dv);
     dP[a] = kept(sums_.dot(row.g, v[a], started ? -D : Real(0)));
+    row.f.push_back(factor(row, row.keys[a]));
+    if (kernel_.fault != TestBackwardFault::kPullNotMasked)
+      dP[a] = flush(dP[a] * row.f[a]);
   }
   if (kernel_.delta == TestDelta::kPairs) D = stored_dot(row.p, dP);
   if (kernel_.fault == TestBackwardFault::kDeltaMissing) D = 0;
@@ -254,6 +266,8 @@ void Backward<Real>::pairs(Row& row, const Reals& slopes, GradientOutput& out) {
   }
   row.z.resize(n);
   for (size_t a = 0; a < n; ++a) {
+    if (kernel_.fault == TestBackwardFault::kDroppedWeights)
+      row.p[a] *= std::exchange(row.f[a], Real(1));
     const Real p = row.p[a];
     Real dS = 0;
     if (started) {
@@ -268,7 +282,7 @@ void Backward<Real>::pairs(Row& row, const Reals& slopes, GradientOutput& out) {
     const bool capped = call_.softcap > 0 && call_.softcap_after_bias;
     out.bias[row.row * shape_.Tk + row.keys[a]] = capped ? row.z[a] : dS;
     row.z[a] = pair_factor(row.z[a]);
-    row.p[a] = rounded(row.p[a]);
+    row.p[a] = rounded(flush(row.p[a] * row.f[a]));
   }
   if (kernel_.fault == TestBackwardFault::kLostKey && n > 1) {
     row.z[n - 1] = row.p[n - 1] = 0;

@@ -195,6 +195,41 @@ inline Shape with_even_width(Shape shape) {
   return shape;
 }
 
+// Rows of [B,heads,rows,d] turned in f32, over the flat array, by another walk
+// than those of the references: two products and a sum, of which one is fused
+// if asked for. Against the sense of the tables if `sign` is -1, or times any
+// other factor of the sines.
+struct TestTurn {
+  int64_t heads = 0;
+  int64_t rows = 0;
+  int64_t d = 0;
+  double sign = 1;
+  bool fused = false;
+};
+inline std::vector<double> turned_in_f32(const Rotation& rotation,
+                                         const int64_t* positions,
+                                         const TestTurn& how,
+                                         const std::vector<double>& from) {
+  const bool half = rotation.style == RopeStyle::kHalf;
+  const int64_t pairs = how.d / 2;
+  std::vector<double> out(from.size());
+  for (int64_t e = 0; e < std::ssize(from); ++e) {
+    const int64_t c = e % how.d, row = e / how.d;
+    const int64_t token =
+        row / how.rows / how.heads * how.rows + row % how.rows;
+    const bool second = half ? c >= pairs : c % 2 == 1;
+    const int64_t to_partner = (half ? pairs : 1) * (second ? -1 : 1);
+    const int64_t at = positions[token] * pairs + (half ? c % pairs : c / 2);
+    const auto cos = static_cast<float>(rotation.cos[at]);
+    const auto sin =
+        static_cast<float>((second ? how.sign : -how.sign) * rotation.sin[at]);
+    const auto own = static_cast<float>(from[e]);
+    const float other = static_cast<float>(from[e + to_partner]) * sin;
+    out[e] = how.fused ? std::fma(own, cos, other) : own * cos + other;
+  }
+  return out;
+}
+
 // One of the masks in a few numbers. Ranges do not overlap; what a range does
 // beside a chunk is not specified.
 inline void add_fields(TestRandom& random, TestProblem& p) {
