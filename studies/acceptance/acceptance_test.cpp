@@ -58,7 +58,6 @@ std::vector<Comparison> compare_one(bool (*accepts)(const Evidence&,
                                     Models models) {
   static Rule rule;
   rule = rule_named("FA2 kvcache, bf16");
-  rule.wants_framework = false;
   rule.accepts = accepts;
   return compare_rules({{128}, 1}, std::span(&rule, 1), models);
 }

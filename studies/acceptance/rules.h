@@ -13,12 +13,20 @@
 
 namespace qkvet::studies {
 
-// The inputs of a rule besides the output.
-struct Evidence {
+// The inputs of a rule besides the output. What few rules need is computed for
+// the first of them.
+class Evidence {
+ public:
+  // Both outlive this.
+  Evidence(const CallData& call, const OracleOutput& oracle);
   const CallData& call;
-  std::vector<double> expected;   // o of the oracle, rounded to storage
-  std::vector<double> framework;  // framework_run(), if some rule needs it
-  std::vector<double> magnitude;  // sum_j p_j |v_j|, if some rule needs it
+  std::vector<double> expected;  // o of the oracle, rounded to storage
+  const std::vector<double>& framework() const;  // framework_run()
+  const std::vector<double>& magnitude() const;  // sum_j p_j |v_j|
+
+ private:
+  const OracleOutput& oracle_;
+  mutable std::vector<double> framework_, magnitude_;
 };
 
 struct Rule {
@@ -26,8 +34,6 @@ struct Rule {
   const char* source;  // repository, snapshot, file
   const char* text;    // the rule
   Setting setting;
-  bool wants_framework;
-  bool wants_magnitude;
   bool (*accepts)(const Evidence& evidence, const std::vector<double>& o);
 };
 
