@@ -119,12 +119,7 @@ void plain_backward_row(const GradientProblem& problem,
   out.sink[place.h] -= Hooks::sink_share(call, place.h, forward.lse[row]) * D;
 }
 
-// Without a rotation.
-template <class Hooks>
-GradientOutput plain_backward_of(const GradientProblem& problem,
-                                 const OracleOutput& forward,
-                                 const PlainFactors& factors = {}) {
-  const Problem& call = problem.forward;
+inline GradientOutput zero_gradient(const Problem& call) {
   const Shape& shape = call.shape;
   GradientOutput out;
   out.q.resize(shape.q_elements());
@@ -132,6 +127,17 @@ GradientOutput plain_backward_of(const GradientProblem& problem,
   out.v.resize(shape.v_elements());
   out.bias.resize(shape.weights_elements());
   if (call.sink != nullptr) out.sink.resize(shape.H);
+  return out;
+}
+
+// Without a rotation.
+template <class Hooks>
+GradientOutput plain_backward_of(const GradientProblem& problem,
+                                 const OracleOutput& forward,
+                                 const PlainFactors& factors = {}) {
+  const Problem& call = problem.forward;
+  const Shape& shape = call.shape;
+  GradientOutput out = zero_gradient(call);
   for (int64_t b = 0; b < shape.B; ++b) {
     for (int64_t h = 0; h < shape.H; ++h) {
       for (int64_t i = 0; i < shape.Tq; ++i) {

@@ -4,25 +4,13 @@
 #include <limits>
 
 #include "reference/arithmetic/double_double.h"
-#include "reference/bound/bound_impl.h"
-#include "reference/gradient/plain_gradient.h"
+#include "reference/gradient/gradient_impl.h"
 #include "reference/options/dropout_rows.h"
 
 namespace qkvet::reference {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-GradientOutput empty_gradient(const Problem& call) {
-  const Shape& s = call.shape;
-  GradientOutput out;
-  out.q.resize(s.q_elements());
-  out.k.resize(s.k_elements());
-  out.v.resize(s.v_elements());
-  out.bias.resize(s.weights_elements());
-  if (call.sink != nullptr) out.sink.resize(s.H);
-  return out;
-}
 
 // Adds the gradients of one row to sums over rows: T is double or better.
 template <class T>
@@ -64,15 +52,8 @@ class DropoutSums {
         given_(given),
         forward_(forward),
         model_(model),
-        row_(problem, forward) {
-    static_cast<GradientOutput&>(bound_.reach) =
-        empty_gradient(problem.forward);
-    bound_.q = bound_.reach.q;
-    bound_.k = bound_.reach.k;
-    bound_.v = bound_.reach.v;
-    bound_.bias = bound_.reach.bias;
-    bound_.sink = bound_.reach.sink;
-  }
+        row_(problem, forward),
+        bound_(zero_bound(problem.forward)) {}
 
   GradientBound run(const GradientOutput& truth);
 
@@ -196,7 +177,7 @@ GradientOutput twin_dropout_backward(const DropoutProblem& problem,
   const Problem& call = problem.forward;
   const Shape& s = call.shape;
   const OracleOutput forward = twin_forward(call);
-  GradientOutput out = empty_gradient(call);
+  GradientOutput out = zero_gradient(call);
   TwinSums sums(call);
   DropoutRow row(problem, forward);
   for (int64_t r = 0; r < s.lse_elements(); ++r) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Correct gradients of many arithmetics, as controls of their bound: they share
-// nothing with the references and nothing with the kernels of impl/. f32
-// arithmetic for f32 and half storage, f64 for f64.
+// no arithmetic with the references and nothing with the kernels of impl/;
+// which keys a row sees is the definition's. f32 arithmetic for f32 and half
+// storage, f64 for f64.
 #ifndef QKVET_REFERENCE_TESTING_TEST_BACKWARD_H_
 #define QKVET_REFERENCE_TESTING_TEST_BACKWARD_H_
 
