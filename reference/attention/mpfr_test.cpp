@@ -41,16 +41,15 @@ double turned_size(const Problem& p, const double* q, const double* k) {
   const Rotation& turn = p.rotation;
   const int64_t pairs = s.d / 2;
   double largest = 1;
-  for (int64_t n = 0; n < s.B * s.Tq * pairs; ++n) {
-    const int64_t table = turn.q_positions[n / pairs] * pairs + n % pairs;
-    largest = std::max(
-        {largest, std::fabs(turn.cos[table]), std::fabs(turn.sin[table])});
-  }
-  for (int64_t n = 0; n < s.B * s.Tk * pairs; ++n) {
-    const int64_t table = turn.k_positions[n / pairs] * pairs + n % pairs;
-    largest = std::max(
-        {largest, std::fabs(turn.cos[table]), std::fabs(turn.sin[table])});
-  }
+  const auto look_at = [&](const int64_t* positions, int64_t rows) {
+    for (int64_t n = 0; n < rows * pairs; ++n) {
+      const int64_t at = positions[n / pairs] * pairs + n % pairs;
+      largest =
+          std::max({largest, std::fabs(turn.cos[at]), std::fabs(turn.sin[at])});
+    }
+  };
+  look_at(turn.q_positions, s.B * s.Tq);
+  look_at(turn.k_positions, s.B * s.Tk);
   double q_sum = 0, k_max = 0;
   for (int64_t c = 0; c < s.d; ++c) {
     q_sum += std::fabs(q[c]);

@@ -31,8 +31,7 @@ INSTANTIATE_TEST_SUITE_P(AllKernels, BoundOptionsTest,
 
 // Kernels that get another option than the oracle: the number of problems in
 // which they exceed the bound of their declaration.
-template <class Change>
-int count_exceeding(TestOption option, Change change) {
+int count_exceeding(TestOption option, void (*change)(TestProblem& p)) {
   constexpr int kProblems = 170;
   const TestControl kernel = control_named("online4");
   TestRandom random(9);
@@ -57,42 +56,31 @@ void scale_all(std::vector<double>& x, double by) {
 }
 
 TEST(BoundOptionsFaultsTest, WrongKernelsExceedTheBound) {
-  constexpr int kSome = 20;
-  const auto nothing = [](TestProblem&) {};
-  for (int i = 0; i < kTestOptionCount; ++i) {
-    EXPECT_EQ(count_exceeding(static_cast<TestOption>(i), nothing), 0) << i;
-  }
-  EXPECT_GT(count_exceeding(TestOption::kWindow,
-                            [](TestProblem& p) { ++p.problem.window->left; }),
-            kSome);
-  EXPECT_GT(count_exceeding(TestOption::kMask,
-                            [](TestProblem& p) { p.mask.back() ^= 1; }),
-            kSome);
-  EXPECT_GT(
-      count_exceeding(TestOption::kBias,
-                      [](TestProblem& p) { scale_all(p.bias, 1 + 0x1p-10); }),
-      kSome);
-  EXPECT_GT(
-      count_exceeding(TestOption::kAlibi,
-                      [](TestProblem& p) { scale_all(p.slopes, 1 + 0x1p-10); }),
-      kSome);
-  EXPECT_GT(
-      count_exceeding(TestOption::kSoftcap,
-                      [](TestProblem& p) { p.problem.softcap *= 1 + 0x1p-8; }),
-      kSome);
-  EXPECT_GT(
-      count_exceeding(TestOption::kSink,
-                      [](TestProblem& p) { scale_all(p.sink, 1 + 0x1p-10); }),
-      kSome);
-  EXPECT_GT(count_exceeding(TestOption::kSink,
-                            [](TestProblem& p) {
-                              p.problem.sink_in_lse = !p.problem.sink_in_lse;
-                            }),
-            kSome);
-  EXPECT_GT(count_exceeding(
-                TestOption::kNegativeScale,
-                [](TestProblem& p) { p.problem.scale = -p.problem.scale; }),
-            kSome);
+  for (int i = 0; i < kTestOptionCount; ++i)
+    EXPECT_EQ(count_exceeding(static_cast<TestOption>(i), [](TestProblem&) {}),
+              0)
+        << i;
+  const struct {
+    TestOption option;
+    void (*change)(TestProblem& p);
+  } faults[] = {
+      {TestOption::kWindow, [](TestProblem& p) { ++p.problem.window->left; }},
+      {TestOption::kMask, [](TestProblem& p) { p.mask.back() ^= 1; }},
+      {TestOption::kBias,
+       [](TestProblem& p) { scale_all(p.bias, 1 + 0x1p-10); }},
+      {TestOption::kAlibi,
+       [](TestProblem& p) { scale_all(p.slopes, 1 + 0x1p-10); }},
+      {TestOption::kSoftcap,
+       [](TestProblem& p) { p.problem.softcap *= 1 + 0x1p-8; }},
+      {TestOption::kSink,
+       [](TestProblem& p) { scale_all(p.sink, 1 + 0x1p-10); }},
+      {TestOption::kSink,
+       [](TestProblem& p) { p.problem.sink_in_lse = !p.problem.sink_in_lse; }},
+      {TestOption::kNegativeScale,
+       [](TestProblem& p) { p.problem.scale = -p.problem.scale; }},
+  };
+  for (const auto& [option, change] : faults)
+    EXPECT_GT(count_exceeding(option, change), 20) << static_cast<int>(option);
 }
 
 // One head, plain numbers.

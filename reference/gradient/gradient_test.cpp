@@ -175,14 +175,11 @@ INSTANTIATE_TEST_SUITE_P(AllFaults, SeededGradientTest,
                                static_cast<SeededGradientFault>(fault.param)));
                          });
 
-// A direction in every input, and the sums of the adjoint identity.
-struct Direction {
-  std::vector<double> q, k, v, bias, sink;
-  GradientDirection get() const {
-    return {q.data(), k.data(), v.data(), bias.data(),
-            sink.empty() ? nullptr : sink.data()};
-  }
-};
+// Each member moves the input that it is the gradient of.
+GradientDirection direction_of(const GradientOutput& way) {
+  return {way.q.data(), way.k.data(), way.v.data(), way.bias.data(),
+          way.sink.empty() ? nullptr : way.sink.data()};
+}
 
 // Nothing moves where an input holds NaN or hides a key.
 std::vector<double> moves(TestRandom& random, const double* x, int64_t count) {
@@ -194,9 +191,9 @@ std::vector<double> moves(TestRandom& random, const double* x, int64_t count) {
   return direction;
 }
 
-Direction random_direction(TestRandom& random, const Problem& call) {
+GradientOutput random_direction(TestRandom& random, const Problem& call) {
   const Shape& s = call.shape;
-  Direction all;
+  GradientOutput all;
   all.q = moves(random, call.q, s.q_elements());
   all.k = moves(random, call.k, s.k_elements());
   all.v = moves(random, call.v, s.v_elements());
@@ -205,36 +202,15 @@ Direction random_direction(TestRandom& random, const Problem& call) {
   return all;
 }
 
-// Adds gradient times direction, and what the gradient's bound makes of it.
-void pair_up(const std::vector<double>& gradient,
-             const std::vector<double>& direction,
-             const std::vector<double>& bound, DoubleDouble& sum,
-             double& allowed) {
-  for (size_t a = 0; a < gradient.size(); ++a) {
-    if (direction[a] == 0) continue;
-    sum = sum + two_product(gradient[a], direction[a]);
-    allowed += std::fabs(direction[a]) * bound[a];
-  }
-}
-
-struct Identity {
-  double gap = 0;      // of both sides
-  double allowed = 0;  // the bound of the gradient
-};
-
 Identity identity(const GradientProblem& problem, const GradientOutput& got,
-                  const GradientBound& bound, const Direction& way) {
-  DoubleDouble sum = 0.0;
+                  const GradientBound& bound, const GradientOutput& way) {
   Identity both;
-  pair_up(got.q, way.q, bound.q, sum, both.allowed);
-  pair_up(got.k, way.k, bound.k, sum, both.allowed);
-  pair_up(got.v, way.v, bound.v, sum, both.allowed);
-  pair_up(got.bias, way.bias, bound.bias, sum, both.allowed);
-  pair_up(got.sink, way.sink, bound.sink, sum, both.allowed);
-  const double want = directional_derivative(problem, way.get());
-  both.gap = std::fabs((sum - want).hi);
-  // Both sides are rounded to double once.
-  both.allowed += 0x1p-52 * std::fabs(want);
+  both.add(got.q, way.q, bound.q);
+  both.add(got.k, way.k, bound.k);
+  both.add(got.v, way.v, bound.v);
+  both.add(got.bias, way.bias, bound.bias);
+  both.add(got.sink, way.sink, bound.sink);
+  both.compare(directional_derivative(problem, direction_of(way)));
   return both;
 }
 
@@ -256,7 +232,7 @@ void expect_adjoint(decltype(random_gradient) draw, uint64_t seed,
   for (int i = 0; i < problems; ++i) {
     TestGradient g = draw(random, i, 8);
     const GradientProblem& problem = g.get();
-    const Direction way = random_direction(random, problem.forward);
+    const GradientOutput way = random_direction(random, problem.forward);
     const GradientOutput got = plain_backward(problem);
     const Identity both =
         identity(problem, got, double_bound(problem, got), way);
@@ -296,7 +272,7 @@ TEST(GradientTest, TheAdjointIdentityCatchesFaultsOfTheDefinition) {
       TestGradient g = i % 2 == 0 ? random_gradient(random, i, 8)
                                   : random_turned_gradient(random, i, 8);
       const GradientProblem& problem = g.get();
-      const Direction way = random_direction(random, problem.forward);
+      const GradientOutput way = random_direction(random, problem.forward);
       const GradientBound bound =
           double_bound(problem, plain_backward(problem));
       const Identity both =
@@ -339,7 +315,7 @@ TEST(GradientTest, DirectionalDerivativesAreLimitsOfDifferences) {
     fill_d_o(random, g);
     give_forward(plain_forward(g.call.get()), as_f32, g);
     const GradientProblem& problem = g.get();
-    const Direction way = random_direction(random, problem.forward);
+    const GradientOutput way = random_direction(random, problem.forward);
     double ends[2] = {};
     for (int side = 0; side < 2; ++side) {
       TestProblem moved = g.call;
@@ -353,7 +329,7 @@ TEST(GradientTest, DirectionalDerivativesAreLimitsOfDifferences) {
     }
     const double difference = (ends[1] - ends[0]) / (2 * kStep);
     const double size = static_cast<double>(shape.o_elements()) * 10;
-    EXPECT_NEAR(difference, directional_derivative(problem, way.get()),
+    EXPECT_NEAR(difference, directional_derivative(problem, direction_of(way)),
                 kNear * size)
         << "problem " << i;
   }

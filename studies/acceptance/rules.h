@@ -13,8 +13,8 @@
 
 namespace qkvet::studies {
 
-// The inputs of a rule besides the output. What few rules need is computed for
-// the first of them.
+// The inputs of a rule besides the output. Framework and magnitude are computed
+// for the first rule that reads them.
 class Evidence {
  public:
   // Both outlive this.
