@@ -31,6 +31,7 @@ MAY_INCLUDE = {
     "cli": {"include", "core", "reference", "properties", "diagnosis",
             "fuzz", "golden", "report"},
     "examples": {"include"},
+    "studies": {"include", "core", "reference", "properties"},
 }
 
 # The namespace of a floor is qkvet::<floor>; all floors see the names of core. The
@@ -152,7 +153,7 @@ def sights(text: str) -> list:
             for floor, body in SEES.findall(text)}
     found = []
     for floor, below in MAY_INCLUDE.items():
-        if floor in ("include", "core", "impl", "examples"):
+        if floor in ("include", "core", "impl", "examples", "studies"):
             continue
         wanted = below - {"include", "core"}
         if sees.get(floor, set()) != wanted:

@@ -45,6 +45,15 @@ double worst_ratio(const std::vector<double>& got,
   return worst;
 }
 
+double worst_ratio(const GradientOutput& got, const GradientOutput& want,
+                   const GradientBound& bound) {
+  return std::max({worst_ratio(got.q, want.q, bound.q),
+                   worst_ratio(got.k, want.k, bound.k),
+                   worst_ratio(got.v, want.v, bound.v),
+                   worst_ratio(got.bias, want.bias, bound.bias),
+                   worst_ratio(got.sink, want.sink, bound.sink)});
+}
+
 double reference_ratio(const Problem& problem, const OracleOutput& plain,
                        const OracleOutput& twin) {
   if (plain.visible != twin.visible || plain.sees != twin.sees) {
@@ -84,11 +93,7 @@ double gradient_ratio(const GradientProblem& problem,
   whole.lse = given.lse.data();
   const GradientBound bound = gradient_bound_of(
       whole, twin_forward(problem.forward), twin, double_precision());
-  return std::max({worst_ratio(plain.q, twin.q, bound.q),
-                   worst_ratio(plain.k, twin.k, bound.k),
-                   worst_ratio(plain.v, twin.v, bound.v),
-                   worst_ratio(plain.bias, twin.bias, bound.bias),
-                   worst_ratio(plain.sink, twin.sink, bound.sink)});
+  return worst_ratio(plain, twin, bound);
 }
 
 }  // namespace qkvet::reference

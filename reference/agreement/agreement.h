@@ -29,6 +29,10 @@ double worst_ratio(const std::vector<double>& got,
                    const std::vector<double>& want,
                    const std::vector<double>& bound);
 
+// The largest over all members.
+double worst_ratio(const GradientOutput& got, const GradientOutput& want,
+                   const GradientBound& bound);
+
 // The worst ratio over o, lse and weights of `plain` against `twin`: the two
 // agree if it is at most 1.
 double reference_ratio(const Problem& problem, const OracleOutput& plain,

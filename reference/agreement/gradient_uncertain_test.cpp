@@ -33,15 +33,6 @@ Moved move(TestRandom& random, const std::vector<double>& x, double size) {
   return moved;
 }
 
-double worst(const GradientOutput& truth, const GradientBound& bound,
-             const GradientOutput& got) {
-  return std::max({worst_ratio(got.q, truth.q, bound.q),
-                   worst_ratio(got.k, truth.k, bound.k),
-                   worst_ratio(got.v, truth.v, bound.v),
-                   worst_ratio(got.bias, truth.bias, bound.bias),
-                   worst_ratio(got.sink, truth.sink, bound.sink)});
-}
-
 TEST(GradientUncertainTest, HoldsIfItIsToldAndOnlyThen) {
   constexpr int kProblems = 1020;
   const auto kernels = backward_kernels();
@@ -78,12 +69,12 @@ TEST(GradientUncertainTest, HoldsIfItIsToldAndOnlyThen) {
     const BoundFacts facts(problem.forward, forward, errors.inputs);
     const PrecisionModel model = declared_precision(kernel);
     const GradientOutput got = run_backward_kernel(kernel, own.get());
-    const double told =
-        worst(truth, backward_bound(problem, facts, truth, model, errors), got);
+    const double told = worst_ratio(
+        got, truth, backward_bound(problem, facts, truth, model, errors));
     ASSERT_TRUE(told <= 1) << kernel.name << ", problem " << i << ": " << told;
     largest = std::max(largest, told);
     const GradientBound bound = backward_bound(problem, forward, truth, model);
-    beyond += !(worst(truth, bound, got) <= 1);
+    beyond += !(worst_ratio(got, truth, bound) <= 1);
   }
   EXPECT_GT(largest, 0.3);
   EXPECT_GT(beyond, kProblems / 2);

@@ -11,16 +11,6 @@
 namespace qkvet::reference::uncertain_inputs_test {
 namespace {
 
-// The inputs that the kernel reads, and those of the oracle: at most `off`
-// apart.
-struct Uncertain {
-  TestProblem read;
-  TestProblem truth;
-  std::vector<double> dq, dk, dv;
-
-  InputErrors errors() const { return {dq.data(), dk.data(), dv.data()}; }
-};
-
 // Errors of every size, some of them 0; half of them are taken in full.
 void disturb(TestRandom& random, double size, std::vector<double>& x,
              std::vector<double>& off) {
@@ -36,14 +26,11 @@ void disturb(TestRandom& random, double size, std::vector<double>& x,
   }
 }
 
-Uncertain random_uncertain(TestRandom& random, Regime regime,
+TestTrial random_uncertain(TestRandom& random, Regime regime,
                            const Shape& shape, Dtype storage) {
-  Uncertain all;
-  all.read = random_problem(random, regime, shape);
-  for (auto* tensor : {&all.read.q, &all.read.k, &all.read.v}) {
-    for (double& x : *tensor) x = round_to(storage, x);
-  }
-  all.truth = all.read;
+  TestProblem p = random_problem(random, regime, shape);
+  store(p, storage);
+  TestTrial all{p};
   const double size = std::pow(10, -1 - 7 * random.uniform());
   disturb(random, size, all.truth.q, all.dq);
   disturb(random, size, all.truth.k, all.dk);
@@ -60,42 +47,12 @@ std::vector<TestControl> all_kernels() {
 class UncertainInputsTest : public testing::TestWithParam<size_t> {};
 
 TEST_P(UncertainInputsTest, StaysWithinTheBoundAndComesNearIt) {
-  const int problems = taken(850, 3);
-  constexpr double kNear = 0.3;
   const TestControl kernel = all_kernels()[GetParam()];
-  const PrecisionModel declared = declared_precision(kernel);
-  const PrecisionModel generic =
-      for_storage(generic_precision(), kernel.storage, kernel.storage);
-  TestRandom random(kernel.name());
-  Ratios all;
-  double several = 0;
-  // Coming near the bound needs luck, so the search is extended.
-  for (int i = 0; i < problems || (several <= kNear && i < 4 * problems); ++i) {
-    const auto regime = static_cast<Regime>(i % kRegimeCount);
-    const Shape shape = random_shape(random, largest_extent(i));
-    Uncertain p = random_uncertain(random, regime, shape, kernel.storage);
-    const OracleOutput oracle = plain_forward(p.truth.get());
-    const BoundFacts facts(p.truth.get(), oracle, p.errors());
-    const Bound bound = compute_bound(facts, declared, true);
-    const TestOutput got = run_control(kernel, p.read.get());
-    const Ratios own = ratios(oracle, bound, got, shape);
-    ASSERT_TRUE(own.worst() <= 1)
-        << kernel.name() << ", problem " << i << ": o " << own.o << " lse "
-        << own.lse << " weights " << own.weights << " sum " << own.row_sum;
-    if (within_generic(kernel)) {
-      const Bound loose = compute_bound(facts, generic, true);
-      ASSERT_TRUE(ratios(oracle, loose, got, shape).worst() <= 1)
-          << kernel.name() << ", problem " << i << ", generic";
-    }
-    keep_larger(all, own);
-    if (regime != Regime::kCount && regime != Regime::kTiny) {
-      several = std::max(several, own.several);
-    }
-  }
-  EXPECT_GT(several, kNear) << kernel.name();
-  std::printf(
-      "%-20s o %.3f (4 keys or more %.3f) lse %.3f weights %.3f sum %.3f\n",
-      kernel.name().c_str(), all.o, several, all.lse, all.weights, all.row_sum);
+  expect_within_and_near(
+      kernel, taken(850, 3), 0.3,
+      [&](TestRandom& random, Regime regime, const Shape& shape) {
+        return random_uncertain(random, regime, shape, kernel.storage);
+      });
 }
 
 INSTANTIATE_TEST_SUITE_P(AllKernels, UncertainInputsTest,
@@ -136,7 +93,7 @@ TEST(UncertainInputsClaimsTest, LargerErrorsThanDeclaredExceedTheBound) {
   for (int i = 0; i < kProblems; ++i) {
     const auto regime = static_cast<Regime>(i % kRegimeCount);
     const Shape shape = random_shape(random, 12);
-    Uncertain p = random_uncertain(random, regime, shape, Dtype::kF32);
+    TestTrial p = random_uncertain(random, regime, shape, Dtype::kF32);
     for (auto* off : {&p.dq, &p.dk, &p.dv}) {
       for (double& x : *off) x /= 8;
     }
@@ -164,8 +121,7 @@ struct OneRow {
   }
   Bound bound(const InputErrors& errors) const {
     const BoundFacts facts(problem(), plain_forward(problem()), errors);
-    return compute_bound(facts, declared_precision(control_named("naive")),
-                         true);
+    return compute_bound(facts, naive(), true);
   }
 };
 

@@ -16,7 +16,6 @@
 #include "reference/options/rope.h"
 #include "reference/seeded/seeded.h"
 #include "reference/testing/test_options.h"
-#include "reference/testing/test_rope.h"
 
 namespace qkvet::reference::mpfr_test {
 namespace {
@@ -36,32 +35,21 @@ int problem_count() {
   return count != nullptr ? std::atoi(count) : kShort;
 }
 
-TestProblem problem_number(TestRandom& random, int i) {
-  const auto regime = static_cast<Regime>(i % kRegimeCount);
-  const Shape shape = random_shape(random, 12);
-  TestProblem p = i % 3 == 0 ? random_problem(random, regime, shape)
-                             : random_option_problem(random, regime, shape);
-  if (i % 8 == 2) add_key_lists(random, p);
-  if (shape.d % 2 == 0 && i % 4 < 2) add_rotation(random, p);
-  return p;
-}
-
 // Four products of each pair, times the sizes of two entries of the tables.
 double turned_size(const Problem& p, const double* q, const double* k) {
   const Shape& s = p.shape;
   const Rotation& turn = p.rotation;
   const int64_t pairs = s.d / 2;
   double largest = 1;
-  for (int64_t n = 0; n < s.B * s.Tq * pairs; ++n) {
-    const int64_t table = turn.q_positions[n / pairs] * pairs + n % pairs;
-    largest = std::max(
-        {largest, std::fabs(turn.cos[table]), std::fabs(turn.sin[table])});
-  }
-  for (int64_t n = 0; n < s.B * s.Tk * pairs; ++n) {
-    const int64_t table = turn.k_positions[n / pairs] * pairs + n % pairs;
-    largest = std::max(
-        {largest, std::fabs(turn.cos[table]), std::fabs(turn.sin[table])});
-  }
+  const auto look_at = [&](const int64_t* positions, int64_t rows) {
+    for (int64_t n = 0; n < rows * pairs; ++n) {
+      const int64_t at = positions[n / pairs] * pairs + n % pairs;
+      largest =
+          std::max({largest, std::fabs(turn.cos[at]), std::fabs(turn.sin[at])});
+    }
+  };
+  look_at(turn.q_positions, s.B * s.Tq);
+  look_at(turn.k_positions, s.B * s.Tk);
   double q_sum = 0, k_max = 0;
   for (int64_t c = 0; c < s.d; ++c) {
     q_sum += std::fabs(q[c]);
@@ -167,7 +155,7 @@ TEST(MpfrTest, BothReferencesAgreeWithMpfr) {
   Distance twin;
   double plain = 0;
   for (int i = 0; i < problems; ++i) {
-    TestProblem p = problem_number(random, i);
+    TestProblem p = problem_of_all(random, i);
     const OracleOutput truth = mpfr_forward(p.get());
     const double ratio =
         reference_ratio(p.get(), plain_forward(p.get()), truth);
@@ -193,7 +181,7 @@ TEST_P(MpfrSeededTest, IsCaught) {
   TestRandom random(91);
   bool caught = false;
   for (int i = 0; i < kMost && !caught; ++i) {
-    TestProblem p = problem_number(random, i);
+    TestProblem p = problem_of_all(random, i);
     const OracleOutput truth = mpfr_forward(p.get());
     const OracleOutput faulty = seeded_forward(fault, p.get());
     caught = seeded_in_plain(fault) ? !plain_passes(p.get(), faulty, truth)
@@ -241,7 +229,7 @@ TEST(MpfrTest, SeesATwinThatIsNoBetterThanDouble) {
   int seen = 0;
   int by_plain = 0;
   for (int i = 0; i < 2 * kRegimeCount; ++i) {
-    TestProblem p = problem_number(random, i);
+    TestProblem p = problem_of_all(random, i);
     const OracleOutput faulty = twin_forward_with<ExpOfDouble>(p.get());
     seen += !twin_passes(p.get(), faulty, mpfr_forward(p.get()));
     const OracleOutput plain = plain_forward(p.get());
@@ -262,7 +250,7 @@ TEST(MpfrTest, SeesAPlainExponentialThatIsSlightlyOff) {
   TestRandom random(93);
   int seen = 0;
   for (int i = 0; i < 2 * kRegimeCount; ++i) {
-    TestProblem p = problem_number(random, i);
+    TestProblem p = problem_of_all(random, i);
     seen += !plain_passes(p.get(), plain_forward_with<ExpSlightlyOff>(p.get()),
                           mpfr_forward(p.get()));
   }

@@ -238,6 +238,9 @@ struct PlainHooks : PlainRopeHooks {
   static double exponential(double x) { return std::exp(x); }
   static double with_sink(double sum, double weight) { return sum + weight; }
   static double normalise(double w, double sum) { return w / sum; }
+  static double without_a_key() {
+    return std::numeric_limits<double>::quiet_NaN();
+  }
 };
 
 // One query row and the keys and values of its member and head.
@@ -312,12 +315,14 @@ inline void plain_values(const Shape& shape, const PlainRow& row) {
 // Writes the output of a row without a key: NaN, or 0 if there is a sink, which
 // is then the only term of the softmax. A row outside every member has NaN
 // throughout.
-inline void plain_empty(const Problem& problem, const PlainRow& row) {
+template <class Hooks>
+void plain_empty(const Problem& problem, const PlainRow& row) {
   constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
   constexpr double kNone = -std::numeric_limits<double>::infinity();
   const double sink =
       problem.sink != nullptr ? problem.sink[row.place.h] : kNone;
-  std::fill(row.o, row.o + problem.shape.dv, sink > kNone ? 0.0 : kNaN);
+  std::fill(row.o, row.o + problem.shape.dv,
+            sink > kNone ? 0.0 : Hooks::without_a_key());
   *row.lse = problem.sink_in_lse ? sink : kNone;
   if (row.place.i < row.place.Lq) return;
   std::fill(row.o, row.o + problem.shape.dv, kNaN);
@@ -375,7 +380,7 @@ OracleOutput plain_forward_with(const Problem& problem) {
         row.scores = &scores;
         plain_scores<Hooks>(problem, row);
         if (seen.empty()) {
-          plain_empty(problem, row);
+          plain_empty<Hooks>(problem, row);
           continue;
         }
         plain_softmax<Hooks>(problem, row);

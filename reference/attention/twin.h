@@ -127,6 +127,10 @@ struct TwinHooks {
     const int64_t of_key = problem.fields.segments_k[key];
     return of_key == problem.fields.segments_q[row] && of_key >= 0;
   }
+  // Whether row `row` of [B,Tq] sees its draft number `draft`.
+  static bool sees_draft(const Problem& problem, int64_t row, int64_t draft) {
+    return problem.fields.tree[row * problem.shape.Tq + draft] != 0;
+  }
   // `row` of all rows [B,Tq], `key` of all keys [B,Tk].
   template <class Hooks>
   static bool in_fields(const Problem& problem, int64_t row, int64_t key,
@@ -143,7 +147,7 @@ struct TwinHooks {
     if (f.segments_k != nullptr && !Hooks::same_segment(problem, row, key))
       return false;
     return f.tree == nullptr || j < span.drafts ||
-           f.tree[row * s.Tq + (j - span.drafts)] != 0;
+           Hooks::sees_draft(problem, row, j - span.drafts);
   }
   template <class Hooks>
   static TwinSpan span(const Problem& problem, int64_t b, int64_t i) {
@@ -229,6 +233,11 @@ struct TwinHooks {
   static int64_t query_head(const Shape& shape, int64_t kv_head,
                             int64_t member) {
     return kv_head * shape.group() + member;
+  }
+  static double scale(const Problem& problem) { return problem.scale; }
+  // The weight of a key, from its exponential.
+  static DoubleDouble share(DoubleDouble w, DoubleDouble sum) {
+    return w / sum;
   }
   static DoubleDouble exponential(DoubleDouble x) { return dd_exp(x); }
   static DoubleDouble logarithm(DoubleDouble x) { return dd_log(x); }
@@ -343,7 +352,7 @@ DoubleDouble twin_score(const Problem& problem, const TwinRow& row, int64_t j,
                         const TwinSpan& span) {
   const Shape& shape = problem.shape;
   const DoubleDouble scaled =
-      twin_dot<Hooks>(problem, row, j) * DoubleDouble(problem.scale);
+      twin_dot<Hooks>(problem, row, j) * DoubleDouble(Hooks::scale(problem));
   if (problem.slopes == nullptr && problem.bias == nullptr) {
     return twin_cap<Hooks>(problem, scaled);
   }
@@ -377,7 +386,7 @@ void twin_finish(const Problem& problem, const TwinRow& row, TwinState& state,
     const int64_t pair = row.row * shape.Tk + j;
     if (out.sees[pair] == 0) continue;
     const DoubleDouble w = Hooks::exponential(state.scores[j] - state.maximum);
-    out.weights[pair] = (w / state.sum).hi;
+    out.weights[pair] = Hooks::share(w, state.sum).hi;
   }
 }
 

@@ -125,12 +125,9 @@ int exceeding(int problems) {
 
 // Scores, exponentials, their sum and quotients in float, as in a library that
 // converts them before a softmax.
-struct SoftmaxInFloat : PlainHooks {
-  static double exponential(double x) {
-    return static_cast<double>(std::exp(static_cast<float>(x)));
-  }
+struct SoftmaxInFloat : ExpInFloat {
   static double normalise(double w, double sum) {
-    return static_cast<double>(static_cast<float>(w) / static_cast<float>(sum));
+    return NormalisedInFloat::normalise(w, sum);
   }
 };
 

@@ -14,9 +14,7 @@ namespace {
 TestProblem stored_problem(TestRandom& random, Regime regime,
                            const Shape& shape, Dtype storage) {
   TestProblem p = random_problem(random, regime, shape);
-  for (auto* tensor : {&p.q, &p.k, &p.v}) {
-    for (double& x : *tensor) x = round_to(storage, x);
-  }
+  store(p, storage);
   return p;
 }
 
@@ -24,70 +22,16 @@ PrecisionModel generic_for(Dtype storage) {
   return for_storage(generic_precision(), storage, storage);
 }
 
-// The criterion of the judge: is the stored output between the stored ends?
-bool accepted(const OracleOutput& oracle, const Bound& bound,
-              const TestOutput& got, Dtype storage) {
-  for (size_t i = 0; i < got.o.size(); ++i) {
-    const double o = oracle.o[i];
-    if (std::isnan(o) || std::isinf(bound.o[i])) continue;
-    const double y = round_to(storage, got.o[i]);
-    const bool inside = round_to(storage, o - bound.o[i]) <= y &&
-                        y <= round_to(storage, o + bound.o[i]);
-    if (!inside) return false;
-  }
-  return true;
-}
-
 class BoundHalfTest : public testing::TestWithParam<size_t> {};
 
 TEST_P(BoundHalfTest, StaysWithinTheBoundAndComesNearIt) {
-  const int problems = taken(1190, 3);
-  constexpr double kNear = 0.3;
   const TestControl kernel = half_controls()[GetParam()];
-  const PrecisionModel declared = declared_precision(kernel);
-  const PrecisionModel generic = generic_for(kernel.storage);
-  TestRandom random(kernel.name());
-  Ratios all;
-  Ratios all_generic;
-  double several = 0;
-  // Coming near the bound needs luck, so the search is extended.
-  for (int i = 0; i < problems || (several <= kNear && i < 4 * problems); ++i) {
-    const auto regime = static_cast<Regime>(i % kRegimeCount);
-    const Shape shape = random_shape(random, largest_extent(i));
-    TestProblem p = stored_problem(random, regime, shape, kernel.storage);
-    const OracleOutput oracle = plain_forward(p.get());
-    const BoundFacts facts(p.get(), oracle);
-    const TestOutput got = run_control(kernel, p.get());
-    const Bound bound = compute_bound(facts, declared, true);
-    const Ratios own = ratios(oracle, bound, got, shape);
-    const Ratios loose =
-        ratios(oracle, compute_bound(facts, generic, true), got, shape);
-    ASSERT_TRUE(own.worst() <= 1)
-        << kernel.name() << ", problem " << i << ": o " << own.o << " lse "
-        << own.lse << " weights " << own.weights << " sum " << own.row_sum;
-    ASSERT_TRUE(accepted(oracle, bound, got, kernel.storage));
-    if (within_generic(kernel)) {
-      ASSERT_TRUE(loose.worst() <= 1)
-          << kernel.name() << ", problem " << i << ": o " << loose.o << " lse "
-          << loose.lse << " weights " << loose.weights << " sum "
-          << loose.row_sum;
-    }
-    keep_larger(all, own);
-    if (regime != Regime::kCount && regime != Regime::kTiny) {
-      several = std::max(several, own.several);
-    }
-    keep_larger(all_generic, loose);
-  }
-  // Truncated sums come near their cost if all terms have one sign, which
-  // block_adder_test checks.
-  const bool cut_off_alone = declared.block_u > 0 && declared.p_u == 0;
-  EXPECT_GT(several, cut_off_alone ? kNear / 2 : kNear) << kernel.name();
+  const auto draw = [&](TestRandom& random, Regime regime, const Shape& shape) {
+    return TestTrial{stored_problem(random, regime, shape, kernel.storage)};
+  };
+  const Ratios all = expect_within_and_near(
+      kernel, taken(1190, 3), cut_off_alone(kernel) ? 0.15 : 0.3, draw);
   EXPECT_TRUE(all.near_beside_o()) << kernel.name();
-  std::printf(
-      "%-20s declared o %.3f (4 keys or more %.3f) lse %.3f weights %.3f sum "
-      "%.3f | generic o %.3f lse %.3f\n",
-      kernel.name().c_str(), all.o, several, all.lse, all.weights, all.row_sum,
-      all_generic.o, all_generic.lse);
 }
 
 INSTANTIATE_TEST_SUITE_P(AllKernels, BoundHalfTest,
@@ -105,11 +49,6 @@ TestProblem unmasked(Regime regime, int64_t Tk) {
   TestProblem p = stored_problem(random, regime, shape, Dtype::kF16);
   p.problem.causal = Causal::kNone;
   return p;
-}
-
-Bound bound_of(TestProblem& p, const PrecisionModel& model) {
-  const BoundFacts facts(p.get(), plain_forward(p.get()));
-  return compute_bound(facts, model, /*want_weights=*/true);
 }
 
 PrecisionModel flash_half(Dtype storage) {
@@ -190,7 +129,7 @@ int count_exceeding(const TestControl& kernel, const PrecisionModel& model,
     const BoundFacts facts(p.get(), oracle);
     const Bound bound = compute_bound(facts, model, false);
     const TestOutput got = run_control(kernel, p.get(), seeded);
-    exceeding += !accepted(oracle, bound, got, kernel.storage);
+    exceeding += !accepted(oracle.o, bound.o, got.o, kernel.storage);
   }
   return exceeding;
 }

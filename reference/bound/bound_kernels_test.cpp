@@ -16,48 +16,12 @@ namespace {
 class BoundKernelsTest : public testing::TestWithParam<size_t> {};
 
 TEST_P(BoundKernelsTest, StaysWithinTheBoundAndComesNearIt) {
-  const int problems = taken(1020, 3);
-  // With the declared model, random adversarial data reaches this much of it.
-  constexpr double kNear = 0.3;
   const TestControl kernel = f32_controls()[GetParam()];
-  const PrecisionModel declared = declared_precision(kernel);
-  TestRandom random(kernel.name());
-  Ratios all;
-  Ratios all_generic;
-  double several = 0;
-  // Coming near the bound needs luck, so the search is extended.
-  for (int i = 0; i < problems || (several <= kNear && i < 4 * problems); ++i) {
-    const auto regime = static_cast<Regime>(i % kRegimeCount);
-    const Shape shape = random_shape(random, largest_extent(i));
-    TestProblem p = random_problem(random, regime, shape);
-    const OracleOutput oracle = plain_forward(p.get());
-    const BoundFacts facts(p.get(), oracle);
-    const TestOutput got = run_control(kernel, p.get());
-    const Ratios own =
-        ratios(oracle, compute_bound(facts, declared, true), got, shape);
-    const Ratios generic = ratios(
-        oracle, compute_bound(facts, generic_precision(), true), got, shape);
-    ASSERT_TRUE(own.worst() <= 1)
-        << kernel.name() << ", problem " << i << ": o " << own.o << " lse "
-        << own.lse << " weights " << own.weights << " sum " << own.row_sum;
-    if (within_generic(kernel)) {
-      ASSERT_TRUE(generic.worst() <= 1) << kernel.name() << ", problem " << i;
-    }
-    keep_larger(all, own);
-    if (regime != Regime::kCount && regime != Regime::kTiny) {
-      several = std::max(several, own.several);
-    }
-    keep_larger(all_generic, generic);
-  }
-  EXPECT_GT(several, kNear) << kernel.name();
+  const auto draw = [](TestRandom& random, Regime regime, const Shape& shape) {
+    return TestTrial{random_problem(random, regime, shape)};
+  };
+  const Ratios all = expect_within_and_near(kernel, taken(1020, 3), 0.3, draw);
   EXPECT_TRUE(all.near_beside_o()) << kernel.name();
-  EXPECT_LE(all.o, 1) << kernel.name();
-  std::printf(
-      "%-18s declared o %.3f (4 keys or more %.3f) lse %.3f weights %.3f sum "
-      "%.3f | "
-      "generic o %.3f\n",
-      kernel.name().c_str(), all.o, several, all.lse, all.weights, all.row_sum,
-      all_generic.o);
 }
 
 INSTANTIATE_TEST_SUITE_P(AllKernels, BoundKernelsTest,

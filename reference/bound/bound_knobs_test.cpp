@@ -20,9 +20,7 @@ TestProblem stored_problem(TestRandom& random, int i, Dtype storage) {
   const auto regime = static_cast<Regime>(i % kRegimeCount);
   const Shape shape = random_shape(random, largest_extent(i));
   TestProblem p = random_option_problem(random, regime, shape);
-  for (auto* tensor : {&p.q, &p.k, &p.v}) {
-    for (double& x : *tensor) x = round_to(storage, x);
-  }
+  store(p, storage);
   return p;
 }
 
@@ -91,9 +89,7 @@ TEST(BoundKnobsTest, FunctionsAreAsBadAsTheyAreDeclared) {
       const Shape& shape = p.problem.shape;
       const Ratios own =
           ratios(oracle, compute_bound(facts, declared, true), got, shape);
-      ASSERT_TRUE(own.worst() <= 1)
-          << name << ", problem " << i << ": o " << own.o << " lse " << own.lse
-          << " weights " << own.weights << " sum " << own.row_sum;
+      ASSERT_TRUE(own.worst() <= 1) << name << ", problem " << i << ": " << own;
       worst = std::max(worst, own.worst());
       exceeding +=
           !(ratios(oracle, compute_bound(facts, fourth, true), got, shape)
@@ -108,11 +104,6 @@ TEST(BoundKnobsTest, FunctionsAreAsBadAsTheyAreDeclared) {
   }
 }
 
-Bound bound_of(TestProblem& p, const PrecisionModel& model) {
-  const BoundFacts facts(p.get(), plain_forward(p.get()));
-  return compute_bound(facts, model, /*want_weights=*/true);
-}
-
 TestProblem small(int64_t Tk, int64_t d) {
   Shape shape;
   shape.Tk = Tk;
@@ -124,8 +115,6 @@ TestProblem small(int64_t Tk, int64_t d) {
   p.problem.scale = 1;
   return p;
 }
-
-PrecisionModel naive() { return declared_precision(control_named("naive")); }
 
 Rounding half(Dtype dtype) {
   qkvet_precision p{};
@@ -159,9 +148,7 @@ TEST(BoundKnobsClaimsTest, ALogarithmIsOffByWhatItDeclares) {
 
 TEST(BoundKnobsClaimsTest, WhatTheTypeHoldsIsNotRounded) {
   TestProblem p = small(5, 3);
-  for (auto* tensor : {&p.q, &p.k, &p.v}) {
-    for (double& x : *tensor) x = round_to(Dtype::kBf16, x);
-  }
+  store(p, Dtype::kBf16);
   PrecisionModel model = naive();
   const Bound exact = bound_of(p, model);
   model.operand = half(Dtype::kBf16);

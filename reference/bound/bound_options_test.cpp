@@ -10,62 +10,17 @@
 namespace qkvet::reference::bound_options_test {
 namespace {
 
-TestProblem stored_problem(TestRandom& random, Regime regime,
-                           const Shape& shape, Dtype storage) {
-  TestProblem p = random_option_problem(random, regime, shape);
-  for (auto* tensor : {&p.q, &p.k, &p.v}) {
-    for (double& x : *tensor) x = round_to(storage, x);
-  }
-  return p;
-}
-
 class BoundOptionsTest : public testing::TestWithParam<size_t> {};
 
 TEST_P(BoundOptionsTest, StaysWithinTheBoundAndComesNearIt) {
-  const int problems = taken(2040, 3);
-  constexpr double kNear = 0.25;
   const TestControl kernel = option_controls()[GetParam()];
-  const PrecisionModel declared = declared_precision(kernel);
-  const PrecisionModel generic =
-      for_storage(generic_precision(), kernel.storage, kernel.storage);
-  TestRandom random(kernel.name());
-  Ratios all;
-  Ratios all_generic;
-  double several = 0;
-  // Coming near the bound needs luck, so the search is extended.
-  for (int i = 0; i < problems || (several <= kNear && i < 4 * problems); ++i) {
-    const auto regime = static_cast<Regime>(i % kRegimeCount);
-    const Shape shape = random_shape(random, largest_extent(i));
-    TestProblem p = stored_problem(random, regime, shape, kernel.storage);
-    const OracleOutput oracle = plain_forward(p.get());
-    const BoundFacts facts(p.get(), oracle);
-    const TestOutput got = run_control(kernel, p.get());
-    const Bound bound = compute_bound(facts, declared, true);
-    const Ratios own = ratios(oracle, bound, got, p.problem.shape);
-    ASSERT_TRUE(own.worst() <= 1)
-        << kernel.name() << ", problem " << i << ": o " << own.o << " lse "
-        << own.lse << " weights " << own.weights << " sum " << own.row_sum;
-    if (within_generic(kernel)) {
-      const Bound loose = compute_bound(facts, generic, true);
-      const Ratios other = ratios(oracle, loose, got, p.problem.shape);
-      ASSERT_TRUE(other.worst() <= 1)
-          << kernel.name() << ", problem " << i << ": o " << other.o << " lse "
-          << other.lse << " weights " << other.weights << " sum "
-          << other.row_sum;
-      keep_larger(all_generic, other);
-    }
-    keep_larger(all, own);
-    if (regime != Regime::kCount && regime != Regime::kTiny) {
-      several = std::max(several, own.several);
-    }
-  }
-  const bool cut_off_alone = declared.block_u > 0 && declared.p_u == 0;
-  EXPECT_GT(several, cut_off_alone ? kNear / 2 : kNear) << kernel.name();
-  std::printf(
-      "%-20s declared o %.3f (4 keys or more %.3f) lse %.3f weights %.3f sum "
-      "%.3f | generic o %.3f lse %.3f\n",
-      kernel.name().c_str(), all.o, several, all.lse, all.weights, all.row_sum,
-      all_generic.o, all_generic.lse);
+  const auto draw = [&](TestRandom& random, Regime regime, const Shape& shape) {
+    TestProblem p = random_option_problem(random, regime, shape);
+    store(p, kernel.storage);
+    return TestTrial{p};
+  };
+  expect_within_and_near(kernel, taken(2040, 3),
+                         cut_off_alone(kernel) ? 0.125 : 0.25, draw);
 }
 
 INSTANTIATE_TEST_SUITE_P(AllKernels, BoundOptionsTest,
@@ -76,8 +31,7 @@ INSTANTIATE_TEST_SUITE_P(AllKernels, BoundOptionsTest,
 
 // Kernels that get another option than the oracle: the number of problems in
 // which they exceed the bound of their declaration.
-template <class Change>
-int count_exceeding(TestOption option, Change change) {
+int count_exceeding(TestOption option, void (*change)(TestProblem& p)) {
   constexpr int kProblems = 170;
   const TestControl kernel = control_named("online4");
   TestRandom random(9);
@@ -102,42 +56,31 @@ void scale_all(std::vector<double>& x, double by) {
 }
 
 TEST(BoundOptionsFaultsTest, WrongKernelsExceedTheBound) {
-  constexpr int kSome = 20;
-  const auto nothing = [](TestProblem&) {};
-  for (int i = 0; i < kTestOptionCount; ++i) {
-    EXPECT_EQ(count_exceeding(static_cast<TestOption>(i), nothing), 0) << i;
-  }
-  EXPECT_GT(count_exceeding(TestOption::kWindow,
-                            [](TestProblem& p) { ++p.problem.window->left; }),
-            kSome);
-  EXPECT_GT(count_exceeding(TestOption::kMask,
-                            [](TestProblem& p) { p.mask.back() ^= 1; }),
-            kSome);
-  EXPECT_GT(
-      count_exceeding(TestOption::kBias,
-                      [](TestProblem& p) { scale_all(p.bias, 1 + 0x1p-10); }),
-      kSome);
-  EXPECT_GT(
-      count_exceeding(TestOption::kAlibi,
-                      [](TestProblem& p) { scale_all(p.slopes, 1 + 0x1p-10); }),
-      kSome);
-  EXPECT_GT(
-      count_exceeding(TestOption::kSoftcap,
-                      [](TestProblem& p) { p.problem.softcap *= 1 + 0x1p-8; }),
-      kSome);
-  EXPECT_GT(
-      count_exceeding(TestOption::kSink,
-                      [](TestProblem& p) { scale_all(p.sink, 1 + 0x1p-10); }),
-      kSome);
-  EXPECT_GT(count_exceeding(TestOption::kSink,
-                            [](TestProblem& p) {
-                              p.problem.sink_in_lse = !p.problem.sink_in_lse;
-                            }),
-            kSome);
-  EXPECT_GT(count_exceeding(
-                TestOption::kNegativeScale,
-                [](TestProblem& p) { p.problem.scale = -p.problem.scale; }),
-            kSome);
+  for (int i = 0; i < kTestOptionCount; ++i)
+    EXPECT_EQ(count_exceeding(static_cast<TestOption>(i), [](TestProblem&) {}),
+              0)
+        << i;
+  const struct {
+    TestOption option;
+    void (*change)(TestProblem& p);
+  } faults[] = {
+      {TestOption::kWindow, [](TestProblem& p) { ++p.problem.window->left; }},
+      {TestOption::kMask, [](TestProblem& p) { p.mask.back() ^= 1; }},
+      {TestOption::kBias,
+       [](TestProblem& p) { scale_all(p.bias, 1 + 0x1p-10); }},
+      {TestOption::kAlibi,
+       [](TestProblem& p) { scale_all(p.slopes, 1 + 0x1p-10); }},
+      {TestOption::kSoftcap,
+       [](TestProblem& p) { p.problem.softcap *= 1 + 0x1p-8; }},
+      {TestOption::kSink,
+       [](TestProblem& p) { scale_all(p.sink, 1 + 0x1p-10); }},
+      {TestOption::kSink,
+       [](TestProblem& p) { p.problem.sink_in_lse = !p.problem.sink_in_lse; }},
+      {TestOption::kNegativeScale,
+       [](TestProblem& p) { p.problem.scale = -p.problem.scale; }},
+  };
+  for (const auto& [option, change] : faults)
+    EXPECT_GT(count_exceeding(option, change), 20) << static_cast<int>(option);
 }
 
 // One head, plain numbers.
@@ -152,13 +95,6 @@ TestProblem small(int64_t Tq, int64_t Tk, int64_t d, int64_t dv) {
   p.problem.causal = Causal::kNone;
   return p;
 }
-
-Bound bound_of(TestProblem& p, const PrecisionModel& model) {
-  const BoundFacts facts(p.get(), plain_forward(p.get()));
-  return compute_bound(facts, model, /*want_weights=*/true);
-}
-
-PrecisionModel naive() { return declared_precision(control_named("naive")); }
 
 TEST(BoundOptionsClaimsTest, CountingIsExactUnderAMask) {
   constexpr int64_t kLong = 5000;

@@ -10,8 +10,7 @@
 #include <limits>
 
 #include "reference/agreement/agreement.h"
-#include "reference/testing/test_controls.h"
-#include "reference/testing/test_problems.h"
+#include "reference/testing/test_ratios.h"
 
 namespace qkvet::reference::bound_test {
 namespace {
@@ -20,7 +19,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kU = 0x1p-24;
 
 PrecisionModel cpu_f32() {
-  PrecisionModel model = declared_precision(control_named("naive"));
+  PrecisionModel model = naive();
   model.dot_sum = SumOrder::kAny;
   model.value_sum = SumOrder::kAny;
   return model;
@@ -40,11 +39,6 @@ TestProblem unmasked(Regime regime, const Shape& shape, uint64_t seed = 11) {
   TestProblem p = random_problem(random, regime, shape);
   p.problem.causal = Causal::kNone;
   return p;
-}
-
-Bound bound_of(TestProblem& p, const PrecisionModel& model) {
-  const BoundFacts facts(p.get(), plain_forward(p.get()));
-  return compute_bound(facts, model, /*want_weights=*/true);
 }
 
 TEST(BoundTest, OneKeyCostsItsProductAndTheNormalisation) {

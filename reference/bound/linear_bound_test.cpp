@@ -7,6 +7,7 @@
 #include "reference/agreement/agreement.h"
 #include "reference/testing/test_layer_kernels.h"
 #include "reference/testing/test_layers.h"
+#include "reference/testing/test_ratios.h"
 
 namespace qkvet::reference::linear_bound_test {
 namespace {
@@ -21,20 +22,6 @@ PrecisionModel model_for(const TestLinearKernel& kernel) {
                                      kernel.storage, kernel.storage);
   model.ftz = kernel.ftz;
   return model;
-}
-
-// The criterion of the judge: is the stored output between the stored ends?
-bool accepted(const std::vector<double>& oracle,
-              const std::vector<double>& bound, const std::vector<double>& got,
-              Dtype storage) {
-  for (size_t i = 0; i < got.size(); ++i) {
-    if (std::isinf(bound[i])) continue;
-    const double y = round_to(storage, got[i]);
-    const bool inside = round_to(storage, oracle[i] - bound[i]) <= y &&
-                        y <= round_to(storage, oracle[i] + bound[i]);
-    if (!inside) return false;
-  }
-  return true;
 }
 
 struct Counts {

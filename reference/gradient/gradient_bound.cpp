@@ -24,7 +24,9 @@ bool key_counts(const Problem& call, int64_t b, int64_t j) {
   return call.kv_len == nullptr || j < call.kv_len[b];
 }
 
-// A term of dsink waits for the limit that all of them make.
+// A term of dsink, a sum of numbers times 1, waits for the limit that all terms
+// make.
+constexpr double kOne = 1;
 struct SinkTerm {
   int64_t h;
   double size;
@@ -42,7 +44,9 @@ class Gradients {
         facts_(facts),
         truth_(truth),
         m_(model),
-        scratch_(shape_, m_.model) {}
+        scratch_(shape_, m_.model),
+        sinks_(call_.sink != nullptr ? shape_.H : 0, 1),
+        bound_(zero_bound(call_)) {}
 
   GradientBound run();
 
@@ -75,9 +79,8 @@ class Gradients {
   const GradientOutput& truth_;
   GradientModel m_;
   GradientScratch scratch_;
+  GradientSums sinks_;
   std::vector<SinkTerm> sink_terms_;
-  std::vector<double> sink_drift_;  // [H]
-  std::vector<uint8_t> sink_spoilt_;
   GradientBound bound_;
 };
 
@@ -128,12 +131,12 @@ void Gradients::row_pairs(int64_t row, const GradientPairs& pairs) {
   if (view.sink == nullptr) return;
   const int64_t h = row / shape_.Tq % shape_.H;
   if (pairs.unjudged) {
-    sink_spoilt_[h] = 1;
+    sinks_.spoil(h);
     return;
   }
+  sinks_.measure(h, pairs.sink_size, pairs.sink_off, pairs.sink, &kOne,
+                 nullptr);
   sink_terms_.push_back({h, pairs.sink_size});
-  sink_drift_[h] += pairs.sink_off;
-  bound_.reach.sink[h] += pairs.sink;
 }
 
 void Gradients::head(int64_t kv) {
@@ -213,52 +216,16 @@ void Gradients::finish_head(int64_t kv, const GradientSums& q,
 }
 
 void Gradients::finish_sink() {
-  const double u = m_.model.u;
-  std::vector<double> A(shape_.H);
-  std::vector<double> added(shape_.H);
-  std::vector<double> largest(shape_.H);
-  std::vector<double> n(shape_.H);
-  for (const SinkTerm& term : sink_terms_) {
-    A[term.h] += term.size;
-    n[term.h] += 1;
-  }
-  for (const SinkTerm& term : sink_terms_) {
-    const int64_t h = term.h;
-    const double limit =
-        u * (A[h] + std::fabs(truth_.sink[h]) + sink_drift_[h]) / 2;
-    const double leaf = std::min(limit, term.size);
-    added[h] += leaf;
-    largest[h] = std::max(largest[h], leaf);
-  }
-  for (int64_t h = 0; h < shape_.H; ++h) {
-    if (n[h] == 0 && sink_spoilt_[h] == 0) continue;
-    const double e =
-        sink_drift_[h] + any_order(added[h], largest[h], A[h], n[h], 1, u);
-    const double evaluation = 1 + m_.model.range.evaluation_u * (4 * n[h] + 64);
-    const double b = e * second_order(u) * evaluation +
-                     m_.lambda * (4 * n[h] + 4 + 3 * (n[h] + A[h]));
-    const bool safe = sink_spoilt_[h] == 0 &&
-                      A[h] <= m_.model.range.largest_safe &&
-                      std::fabs(truth_.sink[h]) + b < m_.model.output_largest;
-    bound_.sink[h] = safe ? b : kInfinity;
-  }
+  sinks_.limit(truth_.sink.data(), 1, m_.model.u);
+  for (const SinkTerm& term : sink_terms_)
+    sinks_.add(term.h, term.size, &kOne, nullptr);
+  GradientModel m = m_;
+  m.model.block_u = 0;  // tensor cores do not add these up
+  sinks_.finish(truth_.sink.data(), 1, 0, 1, m, bound_.sink.data(),
+                bound_.reach.sink.data());
 }
 
 GradientBound Gradients::run() {
-  bound_.q.resize(shape_.q_elements());
-  bound_.k.resize(shape_.k_elements());
-  bound_.v.resize(shape_.v_elements());
-  bound_.bias.resize(shape_.weights_elements());
-  bound_.reach.q.resize(shape_.q_elements());
-  bound_.reach.k.resize(shape_.k_elements());
-  bound_.reach.v.resize(shape_.v_elements());
-  bound_.reach.bias.resize(shape_.weights_elements());
-  if (call_.sink != nullptr) {
-    for (auto* per_head : {&bound_.sink, &bound_.reach.sink, &sink_drift_}) {
-      per_head->resize(shape_.H);
-    }
-    sink_spoilt_.resize(shape_.H);
-  }
   for (int64_t kv = 0; kv < shape_.B * shape_.Hkv; ++kv) head(kv);
   if (call_.sink != nullptr) finish_sink();
   return std::move(bound_);

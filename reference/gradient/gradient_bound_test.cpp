@@ -205,45 +205,23 @@ INSTANTIATE_TEST_SUITE_P(AllKernels, GradientBoundTest,
                            return backward_kernels()[kernel.param].name;
                          });
 
-// Rows turned in f32, two products and a sum, by another walk than that of the
-// references.
-std::vector<double> turned_in_f32(const TestProblem& p, bool queries,
-                                  const std::vector<double>& from, double sign,
-                                  double lost) {
-  const Shape& s = p.problem.shape;
-  const bool half = p.problem.rotation.style == RopeStyle::kHalf;
-  const int64_t heads = queries ? s.H : s.Hkv, rows = queries ? s.Tq : s.Tk;
-  const auto& positions = queries ? p.q_positions : p.k_positions;
-  std::vector<double> out(from.size());
-  for (size_t e = 0; e < from.size(); ++e) {
-    const auto at = static_cast<int64_t>(e);
-    const int64_t c = at % s.d, row = at / s.d;
-    const int64_t token = row / rows / heads * rows + row % rows;
-    const bool second = half ? c >= s.d / 2 : c % 2 == 1;
-    const int64_t to_partner = (half ? s.d / 2 : 1) * (second ? -1 : 1);
-    const int64_t table =
-        positions[token] * s.d / 2 + (half ? c % (s.d / 2) : c / 2);
-    const float sin = static_cast<float>((second ? sign : -sign) *
-                                         p.rope_sin[table] * (1 - lost));
-    const auto cos = static_cast<float>(p.rope_cos[table]);
-    out[e] = static_cast<float>(from[e]) * cos +
-             static_cast<float>(from[at + to_partner]) * sin;
-  }
-  return out;
-}
-
 // A kernel that turns q and k, computes, and turns dq and dk back. A share of
 // each sine is lost on the way back.
 GradientOutput run_turned(const BackwardKernel& kernel, TestGradient g,
                           double lost) {
-  const TestProblem call = g.call;
-  g.call.q = turned_in_f32(call, true, call.q, 1, 0);
-  g.call.k = turned_in_f32(call, false, call.k, 1, 0);
+  const Shape& s = g.call.problem.shape;
+  const Rotation turn = g.call.get().rotation;
+  const TestTurn of_q = {s.H, s.Tq, s.d}, of_k = {s.Hkv, s.Tk, s.d};
+  g.call.q = turned_in_f32(turn, turn.q_positions, of_q, g.call.q);
+  g.call.k = turned_in_f32(turn, turn.k_positions, of_k, g.call.k);
   g.call.problem.rotation.style = RopeStyle::kNone;
-  g.call.rope_cos.clear();
   GradientOutput out = run_backward_kernel(kernel, g.get());
-  out.q = turned_in_f32(call, true, out.q, -1, lost);
-  out.k = turned_in_f32(call, false, out.k, -1, lost);
+  const auto back = [lost](TestTurn how) {
+    how.sign = lost - 1;
+    return how;
+  };
+  out.q = turned_in_f32(turn, turn.q_positions, back(of_q), out.q);
+  out.k = turned_in_f32(turn, turn.k_positions, back(of_k), out.k);
   return out;
 }
 

@@ -8,9 +8,15 @@
 #include <vector>
 
 #include "reference/bound/bound_impl.h"
-#include "reference/gradient/gradient.h"
+#include "reference/gradient/plain_gradient.h"
 
 namespace qkvet::reference {
+
+// Bounds of 0.
+inline GradientBound zero_bound(const Problem& call) {
+  const GradientOutput zero = zero_gradient(call);
+  return {zero.q, zero.k, zero.v, zero.bias, zero.sink, zero};
+}
 
 // The rounding of P and dS to a half format, and the model without it.
 struct GradientModel {

@@ -8,6 +8,9 @@
 //          dv_j = sum_i p_ij g_i;  dbias_ij = dS_ij or dZ_ij;
 //          dsink = -sum_i p_iz D_i
 //
+// With dropout, f_ij v_j takes the place of v_j (options/dropout.h), and o is
+// that with dropout.
+//
 // p and o are those of plain_forward; with a rotation q and k are the rotated
 // ones, and dq and dk are turned back.  Include gradient.h to call it; this
 // header is for the definition itself and its faults.
@@ -53,6 +56,15 @@ struct PlainGradientHooks : PlainHooks {
   }
 };
 
+// The f of dropout; 1 without.
+struct PlainFactors {
+  const uint8_t* kept = nullptr;  // [B,H,Tq,Tk]
+  double of_kept = 1;
+  double at(int64_t pair) const {
+    return kept == nullptr || kept[pair] != 0 ? of_kept : 0;
+  }
+};
+
 // The output of a pair's cap; the score itself, if the cap comes last.
 template <class Hooks>
 double plain_capped(const Problem& problem, const PlainPlace& place, int64_t j,
@@ -64,7 +76,8 @@ double plain_capped(const Problem& problem, const PlainPlace& place, int64_t j,
 
 template <class Hooks>
 void plain_backward_row(const GradientProblem& problem,
-                        const OracleOutput& forward, const PlainPlace& place,
+                        const OracleOutput& forward,
+                        const PlainFactors& factors, const PlainPlace& place,
                         GradientOutput& out) {
   const Problem& call = problem.forward;
   const Shape& shape = call.shape;
@@ -83,11 +96,12 @@ void plain_backward_row(const GradientProblem& problem,
     const double* k = call.k + key * d;
     const double* v = call.v + key * dv;
     const double p = forward.weights[pair];
+    const double f = factors.at(pair);
     double dot = 0;
     double dP = 0;
     for (int64_t c = 0; c < d; ++c) dot += q[c] * k[c];
     for (int64_t t = 0; t < dv; ++t) dP += g[t] * v[t];
-    const double dS = p * (dP - D);
+    const double dS = p * (f * dP - D);
     const double dZ =
         dS * Hooks::cap_slope(
                  call,
@@ -98,46 +112,58 @@ void plain_backward_row(const GradientProblem& problem,
       Hooks::collect(out.k[key * d + c], Hooks::key_scale(call) * dZ * q[c]);
     }
     for (int64_t t = 0; t < dv; ++t) {
-      Hooks::collect(out.v[key * dv + t], p * g[t]);
+      Hooks::collect(out.v[key * dv + t], f * p * g[t]);
     }
   }
   if (call.sink == nullptr) return;
   out.sink[place.h] -= Hooks::sink_share(call, place.h, forward.lse[row]) * D;
 }
 
-template <class Hooks>
-GradientOutput plain_backward_with(const GradientProblem& problem) {
-  const Problem& call = problem.forward;
-  if (call.rotation.style != RopeStyle::kNone) {
-    const auto q = plain_rotate<Hooks>(call.rotation, query_rows(call));
-    const auto k = plain_rotate<Hooks>(call.rotation, key_rows(call));
-    GradientProblem turned = problem;
-    turned.forward.q = q.data();
-    turned.forward.k = k.data();
-    turned.forward.rotation = {};
-    GradientOutput out = plain_backward_with<Hooks>(turned);
-    out.q =
-        Hooks::turned_back(call.rotation, with_data(query_rows(call), out.q));
-    out.k = Hooks::turned_back(call.rotation, with_data(key_rows(call), out.k));
-    return out;
-  }
+inline GradientOutput zero_gradient(const Problem& call) {
   const Shape& shape = call.shape;
-  const OracleOutput forward = plain_forward_with<Hooks>(call);
   GradientOutput out;
   out.q.resize(shape.q_elements());
   out.k.resize(shape.k_elements());
   out.v.resize(shape.v_elements());
   out.bias.resize(shape.weights_elements());
   if (call.sink != nullptr) out.sink.resize(shape.H);
+  return out;
+}
+
+// Without a rotation.
+template <class Hooks>
+GradientOutput plain_backward_of(const GradientProblem& problem,
+                                 const OracleOutput& forward,
+                                 const PlainFactors& factors = {}) {
+  const Problem& call = problem.forward;
+  const Shape& shape = call.shape;
+  GradientOutput out = zero_gradient(call);
   for (int64_t b = 0; b < shape.B; ++b) {
     for (int64_t h = 0; h < shape.H; ++h) {
       for (int64_t i = 0; i < shape.Tq; ++i) {
         if (forward.visible[(b * shape.H + h) * shape.Tq + i] <= 0) continue;
-        plain_backward_row<Hooks>(problem, forward, Hooks::place(call, b, h, i),
-                                  out);
+        plain_backward_row<Hooks>(problem, forward, factors,
+                                  Hooks::place(call, b, h, i), out);
       }
     }
   }
+  return out;
+}
+
+template <class Hooks>
+GradientOutput plain_backward_with(const GradientProblem& problem) {
+  const Problem& call = problem.forward;
+  if (call.rotation.style == RopeStyle::kNone)
+    return plain_backward_of<Hooks>(problem, plain_forward_with<Hooks>(call));
+  const auto q = plain_rotate<Hooks>(call.rotation, query_rows(call));
+  const auto k = plain_rotate<Hooks>(call.rotation, key_rows(call));
+  GradientProblem turned = problem;
+  turned.forward.q = q.data();
+  turned.forward.k = k.data();
+  turned.forward.rotation = {};
+  GradientOutput out = plain_backward_with<Hooks>(turned);
+  out.q = Hooks::turned_back(call.rotation, with_data(query_rows(call), out.q));
+  out.k = Hooks::turned_back(call.rotation, with_data(key_rows(call), out.k));
   return out;
 }
 

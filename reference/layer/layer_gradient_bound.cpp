@@ -16,12 +16,6 @@ namespace {
 // Stands for an infinite error where it may be multiplied by zero.
 constexpr double kHopeless = 1e200;
 
-// A stage and how far a kernel's may be from it.
-struct Uncertain {
-  std::vector<double> value;
-  std::vector<double> off;
-};
-
 class LayerGradients {
  public:
   LayerGradients(const LayerGradientProblem& problem,
@@ -49,16 +43,12 @@ class LayerGradients {
   }
   void attention();
   void turn_back(std::vector<double>& q, std::vector<double>& k) const;
-  Uncertain in_rows(Projection which, const std::vector<double>& x,
-                    const std::vector<double>& off) const {
-    return {rows_of(shape_, which, x), rows_of(shape_, which, off)};
+  // [B,heads,T,width] to [heads width,B T]: x^T of a weight's gradient.
+  std::vector<double> columns(Projection which,
+                              const std::vector<double>& heads) const {
+    return transposed(rows_of(shape_, which, heads), tokens_,
+                      static_cast<int64_t>(heads.size()) / tokens_);
   }
-  // d_W = x^T dy and d_b = 1^T dy, of an uncertain dy.
-  void parameters(const Uncertain& dy, const std::vector<double>& d_w,
-                  const std::vector<double>& d_b,
-                  std::vector<double> LayerGradientOutput::*w,
-                  std::vector<double> LayerGradientOutput::*b,
-                  LayerGradientBound& out) const;
 
   const LayerGradientProblem& problem_;
   const LayerProblem& layer_;
@@ -120,61 +110,55 @@ void LayerGradients::turn_back(std::vector<double>& q,
   k = stored(stages_.d_k, errors.k);
 }
 
-void LayerGradients::parameters(const Uncertain& dy,
-                                const std::vector<double>& d_w,
-                                const std::vector<double>& d_b,
-                                std::vector<double> LayerGradientOutput::*w,
-                                std::vector<double> LayerGradientOutput::*b,
-                                LayerGradientBound& out) const {
-  const int64_t width = static_cast<int64_t>(dy.value.size()) / tokens_;
-  const std::vector<double> value = transposed(dy.value, tokens_, width);
-  const std::vector<double> off = transposed(dy.off, tokens_, width);
-  const LinearProblem weights = {width,        tokens_,  shape_.D,
-                                 value.data(), layer_.x, nullptr};
-  const LinearBound of_w = linear_bound(
-      weights, transposed(d_w, shape_.D, width), model_, off.data());
-  out.bound.*w = transposed(of_w.bound, width, shape_.D);
-  out.reach.*w = transposed(of_w.reach, width, shape_.D);
-  const std::vector<double> ones(tokens_, 1.0);
-  LinearBound of_b =
-      linear_bound({width, tokens_, 1, value.data(), ones.data(), nullptr}, d_b,
-                   model_, off.data());
-  out.bound.*b = std::move(of_b.bound);
-  out.reach.*b = std::move(of_b.reach);
-}
-
 LayerGradientBound LayerGradients::run(const LayerGradientOutput& truth) {
   attention();
   using Out = LayerGradientOutput;
-  const std::vector<double>& d_v = stages_.attention.v;
+  using Values = std::vector<double>;
   LayerGradientBound out;
-  parameters(in_rows(Projection::kQ, stages_.d_q, d_q_off_), truth.w_q,
-             truth.b_q, &Out::w_q, &Out::b_q, out);
-  parameters(in_rows(Projection::kK, stages_.d_k, d_k_off_), truth.w_k,
-             truth.b_k, &Out::w_k, &Out::b_k, out);
-  parameters(in_rows(Projection::kV, d_v, d_v_off_), truth.w_v, truth.b_v,
-             &Out::w_v, &Out::b_v, out);
-  const int64_t width = shape_.H * shape_.dv;
-  const Uncertain merged = in_rows(Projection::kO, forward_.attended.o, o_off_);
-  const std::vector<double> columns = transposed(merged.value, tokens_, width);
-  const std::vector<double> off = transposed(merged.off, tokens_, width);
-  LinearBound w_o = linear_bound(
-      {width, tokens_, shape_.D, columns.data(), problem_.d_y, nullptr},
-      truth.w_o, model_, off.data());
-  out.bound.w_o = std::move(w_o.bound);
-  out.reach.w_o = std::move(w_o.reach);
-  const std::vector<double> ones(tokens_, 1.0);
-  LinearBound b_o =
-      linear_bound({1, tokens_, shape_.D, ones.data(), problem_.d_y, nullptr},
-                   truth.b_o, model_);
-  out.bound.b_o = std::move(b_o.bound);
-  out.reach.b_o = std::move(b_o.reach);
+  const auto keep = [&out](LinearBound of, Values Out::*member) {
+    out.bound.*member = std::move(of.bound);
+    out.reach.*member = std::move(of.reach);
+  };
+  const Values& d_v = stages_.attention.v;
+  const Values ones(tokens_, 1.0);
+  const struct {
+    Projection which;
+    const Values& dy;
+    const Values& dy_off;
+    Values Out::*w;
+    Values Out::*b;
+  } parts[] = {
+      {Projection::kQ, stages_.d_q, d_q_off_, &Out::w_q, &Out::b_q},
+      {Projection::kK, stages_.d_k, d_k_off_, &Out::w_k, &Out::b_k},
+      {Projection::kV, d_v, d_v_off_, &Out::w_v, &Out::b_v},
+  };
+  // d_W^T = dy^T x and d_b = dy^T 1, of an uncertain dy.
+  for (const auto& [which, dy, dy_off, w, b] : parts) {
+    const int64_t width = static_cast<int64_t>(dy.size()) / tokens_;
+    const Values value = columns(which, dy);
+    const Values off = columns(which, dy_off);
+    const LinearBound of_w = linear_bound(
+        {width, tokens_, shape_.D, value.data(), layer_.x, nullptr},
+        transposed(truth.*w, shape_.D, width), model_, off.data());
+    keep({transposed(of_w.bound, width, shape_.D),
+          transposed(of_w.reach, width, shape_.D)},
+         w);
+    keep(linear_bound({width, tokens_, 1, value.data(), ones.data(), nullptr},
+                      truth.*b, model_, off.data()),
+         b);
+  }
+  const Values merged = columns(Projection::kO, forward_.attended.o);
+  const Values off = columns(Projection::kO, o_off_);
+  keep(linear_bound({shape_.H * shape_.dv, tokens_, shape_.D, merged.data(),
+                     problem_.d_y, nullptr},
+                    truth.w_o, model_, off.data()),
+       &Out::w_o);
+  keep(linear_bound({1, tokens_, shape_.D, ones.data(), problem_.d_y, nullptr},
+                    truth.b_o, model_),
+       &Out::b_o);
   const InputStage last = d_x_stage(layer_, stages_.d_q, stages_.d_k, d_v);
-  const std::vector<double> x_off =
-      side_by_side(layer_, d_q_off_, d_k_off_, d_v_off_);
-  LinearBound x = linear_bound(last.problem, truth.x, model_, x_off.data());
-  out.bound.x = std::move(x.bound);
-  out.reach.x = std::move(x.reach);
+  const Values x_off = side_by_side(layer_, d_q_off_, d_k_off_, d_v_off_);
+  keep(linear_bound(last.problem, truth.x, model_, x_off.data()), &Out::x);
   return out;
 }
 

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "reference/agreement/agreement.h"
-#include "reference/arithmetic/double_double.h"
+#include "reference/testing/test_gradients.h"
 #include "reference/testing/test_layer_gradients.h"
 
 namespace qkvet::reference::layer_gradient_test {
@@ -63,10 +63,16 @@ LayerDirection direction_of(const LayerGradientOutput& way, bool biases) {
           bias(way.b_k),  bias(way.b_v),  bias(way.b_o)};
 }
 
-struct Identity {
-  double gap = 0;
-  double allowed = 0;
-};
+LayerGradientOutput random_way(TestRandom& random,
+                               const LayerGradientOutput& like) {
+  LayerGradientOutput way;
+  for (const Member member : kMembers) {
+    for (size_t a = 0; a < (like.*member).size(); ++a) {
+      (way.*member).push_back(random.normal());
+    }
+  }
+  return way;
+}
 
 // `spoil` is the member that the gradient gets wrong, or none.
 Identity identity(TestRandom& random, TestLayerGradient& g, int spoil) {
@@ -84,24 +90,15 @@ Identity identity(TestRandom& random, TestLayerGradient& g, int spoil) {
       all[0] = -all[0];
     }
   }
-  LayerGradientOutput way;
-  DoubleDouble sum = 0.0;
+  const LayerGradientOutput way = random_way(random, got);
   Identity both;
   const bool biases = g.layer.has_biases;
-  for (size_t member = 0; member < kMembers.size(); ++member) {
-    const std::vector<double>& gradient = got.*kMembers[member];
-    for (size_t a = 0; a < gradient.size(); ++a) {
-      const double step = random.normal();
-      (way.*kMembers[member]).push_back(step);
-      if (member >= 5 && !biases) continue;
-      sum = sum + two_product(gradient[a], step);
-      both.allowed += std::fabs(step) * (bound.bound.*kMembers[member])[a];
-    }
+  for (size_t member = 0; member < (biases ? kMembers.size() : 5); ++member) {
+    const Member at = kMembers[member];
+    both.add(got.*at, way.*at, bound.bound.*at);
   }
-  const double want =
-      layer_directional_derivative(problem, direction_of(way, biases));
-  both.gap = std::fabs((sum - want).hi);
-  both.allowed += 0x1p-52 * std::fabs(want);
+  both.compare(
+      layer_directional_derivative(problem, direction_of(way, biases)));
   return both;
 }
 
@@ -136,17 +133,6 @@ double pulled(const TestLayerGradient& g, const LayerGradientOutput& way,
   double sum = 0;
   for (size_t a = 0; a < out.y.size(); ++a) sum += g.d_y[a] * out.y[a];
   return sum;
-}
-
-LayerGradientOutput random_way(TestRandom& random,
-                               const LayerGradientOutput& like) {
-  LayerGradientOutput way;
-  for (const Member member : kMembers) {
-    for (size_t a = 0; a < (like.*member).size(); ++a) {
-      (way.*member).push_back(random.normal());
-    }
-  }
-  return way;
 }
 
 // Central differences of the twin, of order h^2: they share no line with the

@@ -5,7 +5,6 @@
 
 #include <gtest/gtest.h>
 
-#include <set>
 #include <string>
 
 #include "reference/agreement/agreement.h"
@@ -167,18 +166,6 @@ INSTANTIATE_TEST_SUITE_P(AllFaults, SeededLayerTest,
                            return std::string(seeded_layer_name(
                                static_cast<SeededLayerFault>(fault.param)));
                          });
-
-TEST(SeededLayerListTest, HoldsAsManyFaultsOfEachReferenceUnderDistinctNames) {
-  std::set<std::string_view> names;
-  int in_plain = 0;
-  for (int i = 0; i < kSeededLayerFaultCount; ++i) {
-    const auto fault = static_cast<SeededLayerFault>(i);
-    names.insert(seeded_layer_name(fault));
-    in_plain += seeded_in_plain(fault);
-  }
-  EXPECT_EQ(names.size(), size_t{kSeededLayerFaultCount});
-  EXPECT_EQ(in_plain, kSeededLayerFaultCount / 2);
-}
 
 }  // namespace
 }  // namespace qkvet::reference::layer_test

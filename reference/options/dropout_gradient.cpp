@@ -4,24 +4,13 @@
 #include <limits>
 
 #include "reference/arithmetic/double_double.h"
-#include "reference/bound/bound_impl.h"
+#include "reference/gradient/gradient_impl.h"
 #include "reference/options/dropout_rows.h"
 
 namespace qkvet::reference {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-GradientOutput empty_gradient(const Problem& call) {
-  const Shape& s = call.shape;
-  GradientOutput out;
-  out.q.resize(s.q_elements());
-  out.k.resize(s.k_elements());
-  out.v.resize(s.v_elements());
-  out.bias.resize(s.weights_elements());
-  if (call.sink != nullptr) out.sink.resize(s.H);
-  return out;
-}
 
 // Adds the gradients of one row to sums over rows: T is double or better.
 template <class T>
@@ -63,15 +52,8 @@ class DropoutSums {
         given_(given),
         forward_(forward),
         model_(model),
-        row_(problem, forward) {
-    static_cast<GradientOutput&>(bound_.reach) =
-        empty_gradient(problem.forward);
-    bound_.q = bound_.reach.q;
-    bound_.k = bound_.reach.k;
-    bound_.v = bound_.reach.v;
-    bound_.bias = bound_.reach.bias;
-    bound_.sink = bound_.reach.sink;
-  }
+        row_(problem, forward),
+        bound_(zero_bound(problem.forward)) {}
 
   GradientBound run(const GradientOutput& truth);
 
@@ -183,49 +165,11 @@ GradientBound DropoutSums::run(const GradientOutput& truth) {
 
 GradientOutput plain_dropout_backward(const DropoutProblem& problem,
                                       const double* d_o) {
-  const Problem& call = problem.forward;
-  const Shape& s = call.shape;
-  const OracleOutput forward = plain_dropout(problem);
-  GradientOutput out = empty_gradient(call);
-  const double factor = 1 / (1 - problem.p);
-  for (int64_t row = 0; row < s.lse_elements(); ++row) {
-    if (forward.visible[row] <= 0) continue;
-    const int64_t b = row / (s.H * s.Tq), h = row / s.Tq % s.H;
-    const int64_t kv = b * s.Hkv + h / s.group();
-    const double* g = d_o + row * s.dv;
-    const double* q = call.q + row * s.d;
-    double D = 0;
-    for (int64_t t = 0; t < s.dv; ++t) D += g[t] * forward.o[row * s.dv + t];
-    for (int64_t j = 0; j < s.Tk; ++j) {
-      const int64_t pair = row * s.Tk + j;
-      if (forward.sees[pair] == 0) continue;
-      const int64_t key = kv * s.Tk + j;
-      const double f = problem.kept[pair] != 0 ? factor : 0;
-      const double p = forward.weights[pair];
-      double dot = 0;
-      double dP = 0;
-      for (int64_t c = 0; c < s.d; ++c) dot += q[c] * call.k[key * s.d + c];
-      for (int64_t t = 0; t < s.dv; ++t) dP += g[t] * call.v[key * s.dv + t];
-      const double dS = p * (f * dP - D);
-      double inside = call.scale * dot;
-      const bool after = call.softcap_after_bias && call.bias != nullptr;
-      if (after) inside += call.bias[pair];
-      const double cap =
-          call.softcap > 0 ? std::tanh(inside / call.softcap) : 0;
-      const double dZ = dS * (1 - cap * cap);
-      out.bias[pair] = call.softcap > 0 && call.softcap_after_bias ? dZ : dS;
-      for (int64_t c = 0; c < s.d; ++c) {
-        out.q[row * s.d + c] += call.scale * dZ * call.k[key * s.d + c];
-        out.k[key * s.d + c] += call.scale * dZ * q[c];
-      }
-      for (int64_t t = 0; t < s.dv; ++t) out.v[key * s.dv + t] += f * p * g[t];
-    }
-    if (call.sink == nullptr) continue;
-    const double lse = forward.lse[row], z = call.sink[h];
-    out.sink[h] -= D * (call.sink_in_lse ? std::exp(z - lse)
-                                         : 1 / (1 + std::exp(lse - z)));
-  }
-  return out;
+  GradientProblem whole;
+  whole.forward = problem.forward;
+  whole.d_o = d_o;
+  return plain_backward_of<PlainGradientHooks>(
+      whole, plain_dropout(problem), {problem.kept, 1 / (1 - problem.p)});
 }
 
 GradientOutput twin_dropout_backward(const DropoutProblem& problem,
@@ -233,7 +177,7 @@ GradientOutput twin_dropout_backward(const DropoutProblem& problem,
   const Problem& call = problem.forward;
   const Shape& s = call.shape;
   const OracleOutput forward = twin_forward(call);
-  GradientOutput out = empty_gradient(call);
+  GradientOutput out = zero_gradient(call);
   TwinSums sums(call);
   DropoutRow row(problem, forward);
   for (int64_t r = 0; r < s.lse_elements(); ++r) {

@@ -45,6 +45,34 @@ class DropoutRow {
   std::vector<double> errors_;  // [Tk,dv]
 };
 
+// The decisions of the definition, for seeded faults to replace.
+struct PlainDropoutHooks {
+  static double factor(double p) { return 1 / (1 - p); }
+  static bool keeps(uint8_t kept) { return kept != 0; }
+};
+
+template <class Hooks>
+OracleOutput plain_dropout_with(const DropoutProblem& problem) {
+  OracleOutput out = plain_forward(problem.forward);
+  const Shape& s = problem.forward.shape;
+  const double factor = Hooks::factor(problem.p);
+  for (int64_t row = 0; row < s.lse_elements(); ++row) {
+    if (out.visible[row] <= 0) continue;
+    const int64_t b = row / (s.H * s.Tq), h = row / s.Tq % s.H;
+    const double* v =
+        problem.forward.v + (b * s.Hkv + h / s.group()) * s.Tk * s.dv;
+    double* o = out.o.data() + row * s.dv;
+    std::fill_n(o, s.dv, 0.0);
+    for (int64_t j = 0; j < s.Tk; ++j) {
+      const int64_t pair = row * s.Tk + j;
+      if (out.sees[pair] == 0 || !Hooks::keeps(problem.kept[pair])) continue;
+      const double weight = factor * out.weights[pair];
+      for (int64_t t = 0; t < s.dv; ++t) o[t] += weight * v[j * s.dv + t];
+    }
+  }
+  return out;
+}
+
 }  // namespace qkvet::reference
 
 #endif  // QKVET_REFERENCE_OPTIONS_DROPOUT_ROWS_H_

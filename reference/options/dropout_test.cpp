@@ -10,19 +10,11 @@
 #include <cstdio>
 
 #include "reference/agreement/agreement.h"
+#include "reference/testing/test_backward.h"
 #include "reference/testing/test_dropout.h"
 
 namespace qkvet::reference::dropout_test {
 namespace {
-
-double worst_of(const GradientOutput& got, const GradientOutput& truth,
-                const GradientBound& bound) {
-  return std::max({worst_ratio(got.q, truth.q, bound.q),
-                   worst_ratio(got.k, truth.k, bound.k),
-                   worst_ratio(got.v, truth.v, bound.v),
-                   worst_ratio(got.bias, truth.bias, bound.bias),
-                   worst_ratio(got.sink, truth.sink, bound.sink)});
-}
 
 // The inputs of a kernel: o as stored, lse as stored.
 struct Given {
@@ -56,8 +48,8 @@ TEST(Dropout, TheReferencesAgree) {
     const DropoutGiven given = {d_o, plain.o.data(), plain.lse.data(), false};
     const GradientOutput truth = twin_dropout_backward(problem, d_o);
     const double of_gradient =
-        worst_of(plain_dropout_backward(problem, d_o), truth,
-                 dropout_backward_bound(problem, given, twin, truth, model));
+        worst_ratio(plain_dropout_backward(problem, d_o), truth,
+                    dropout_backward_bound(problem, given, twin, truth, model));
     ASSERT_LE(of_gradient, 1) << i;
     worst_gradient = std::max(worst_gradient, of_gradient);
     // The control: with everything kept it is another output.
@@ -161,8 +153,9 @@ TEST(Dropout, CorrectGradientsStayWithinTheBoundAndWrongOnesDoNot) {
       for_storage(generic_precision(), Dtype::kF32, Dtype::kF32);
   double worst = 0;
   int beyond[4] = {};
-  constexpr Wrong kWrong[] = {Wrong::kScaledByP, Wrong::kOtherMask,
-                              Wrong::kDroppedWeights, Wrong::kPullNotMasked};
+  using Fault = TestBackwardFault;
+  constexpr Fault kWrong[] = {Fault::kScaledByP, Fault::kOtherMask,
+                              Fault::kDroppedWeights, Fault::kPullNotMasked};
   constexpr int kProblems = 1020;
   for (int i = 0; i < kProblems; ++i) {
     TestDropout drop = random_dropout(random, i);
@@ -173,17 +166,21 @@ TEST(Dropout, CorrectGradientsStayWithinTheBoundAndWrongOnesDoNot) {
     const GradientOutput truth = plain_dropout_backward(problem, d_o);
     const GradientBound bound =
         dropout_backward_bound(problem, given.given, forward, truth, model);
-    for (const bool from_pairs : {false, true}) {
-      const double ratio =
-          worst_of(run_f32_backward(problem, given.given, forward, from_pairs),
-                   truth, bound);
-      ASSERT_LE(ratio, 1) << i << " " << from_pairs;
+    const auto run = [&](TestDelta delta, TestBackwardFault fault) {
+      BackwardKernel kernel = {.share = TestShare::kSoftmax, .delta = delta};
+      kernel.dropout = &problem;
+      kernel.fault = fault;
+      const GradientProblem call = {problem.forward, d_o, given.o.data(),
+                                    given.lse.data()};
+      return worst_ratio(run_backward_kernel(kernel, call), truth, bound);
+    };
+    for (const TestDelta delta : {TestDelta::kGiven, TestDelta::kPairs}) {
+      const double ratio = run(delta, TestBackwardFault::kNone);
+      ASSERT_LE(ratio, 1) << i << " " << static_cast<int>(delta);
       worst = std::max(worst, ratio);
     }
     for (size_t w = 0; w < std::size(kWrong); ++w)
-      beyond[w] += worst_of(run_f32_backward(problem, given.given, forward,
-                                             false, kWrong[w]),
-                            truth, bound) > 1;
+      beyond[w] += run(TestDelta::kGiven, kWrong[w]) > 1;
   }
   std::printf(
       "worst %.3f; of %d: by p %d, other mask %d, dropped weights %d, pull "

@@ -9,7 +9,6 @@
 
 #include "reference/testing/test_options.h"
 #include "reference/testing/test_ratios.h"
-#include "reference/testing/test_rope.h"
 
 namespace qkvet::reference::rope_test {
 namespace {
@@ -22,45 +21,22 @@ enum class Turning : uint8_t {
   kOneAhead    // keys are one position further
 };
 
-float turned(Turning how, float a, float x, float b, float y, Dtype storage) {
-  if (how == Turning::kFused) return std::fma(a, x, b * y);
-  const float sum = a * x + b * y;
-  return how == Turning::kToStorage
-             ? static_cast<float>(round_to(storage, double{sum}))
-             : sum;
-}
-
-// In f32, over the flat array, by another walk than the references'.
-void turn_all(Turning how, const TestProblem& p, Dtype storage, int64_t rows,
-              const std::vector<int64_t>& positions, int64_t ahead,
-              std::vector<double>& all) {
-  const int64_t d = p.problem.shape.d;
-  const int64_t tables = static_cast<int64_t>(p.rope_cos.size()) * 2 / d;
-  const bool half = p.problem.rotation.style == RopeStyle::kHalf;
-  const std::vector<double> from = all;
-  const auto members = static_cast<int64_t>(positions.size()) / rows;
-  for (int64_t e = 0; e < static_cast<int64_t>(all.size()); ++e) {
-    const int64_t c = e % d, row = e / d;
-    const int64_t heads = static_cast<int64_t>(all.size()) / d / rows / members;
-    const int64_t at = row / rows / heads * rows + row % rows;
-    const int64_t position = (positions[at] + ahead) % tables;
-    const bool second = half ? c >= d / 2 : c % 2 == 1;
-    const int64_t pair = half ? c % (d / 2) : c / 2;
-    const int64_t to_partner = (half ? d / 2 : 1) * (second ? -1 : 1);
-    const auto cos = static_cast<float>(p.rope_cos[position * d / 2 + pair]);
-    auto sin = static_cast<float>(p.rope_sin[position * d / 2 + pair]);
-    if (how == Turning::kBack) sin = -sin;
-    all[e] = turned(how, static_cast<float>(from[e]), cos,
-                    static_cast<float>(from[e + to_partner]),
-                    second ? sin : -sin, storage);
-  }
-}
-
 TestOutput run_turned(Turning how, const TestControl& kernel, TestProblem p) {
   const Shape& s = p.problem.shape;
-  turn_all(how, p, kernel.storage, s.Tq, p.q_positions, 0, p.q);
-  turn_all(how, p, kernel.storage, s.Tk, p.k_positions,
-           how == Turning::kOneAhead ? 1 : 0, p.k);
+  const Rotation turn = p.get().rotation;
+  const int64_t tables = std::ssize(p.rope_cos) * 2 / s.d;
+  if (how == Turning::kOneAhead)
+    for (int64_t& position : p.k_positions) position = (position + 1) % tables;
+  const double sign = how == Turning::kBack ? -1 : 1;
+  const bool fused = how == Turning::kFused;
+  p.q =
+      turned_in_f32(turn, turn.q_positions, {s.H, s.Tq, s.d, sign, fused}, p.q);
+  p.k = turned_in_f32(turn, turn.k_positions, {s.Hkv, s.Tk, s.d, sign, fused},
+                      p.k);
+  if (how == Turning::kToStorage) {
+    for (auto* tensor : {&p.q, &p.k})
+      for (double& x : *tensor) x = round_to(kernel.storage, x);
+  }
   p.problem.rotation.style = RopeStyle::kNone;
   return run_control(kernel, p.get());
 }
@@ -70,8 +46,7 @@ TestProblem turned_problem(TestRandom& random, int i, Dtype storage) {
   const Shape shape = with_even_width(random_shape(random, largest_extent(i)));
   TestProblem p = i % 2 == 0 ? random_problem(random, regime, shape)
                              : random_option_problem(random, regime, shape);
-  for (auto* tensor : {&p.q, &p.k, &p.v})
-    for (double& x : *tensor) x = round_to(storage, x);
+  store(p, storage);
   add_rotation(random, p);
   return p;
 }

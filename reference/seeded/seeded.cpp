@@ -6,6 +6,7 @@
 
 #include "reference/attention/plain.h"
 #include "reference/attention/twin.h"
+#include "reference/options/dropout_rows.h"
 
 namespace qkvet::reference {
 namespace {
@@ -22,6 +23,14 @@ struct TopLeft : PlainHooks {
   static bool in_past(const Problem& problem, const PlainPlace& place,
                       int64_t j) {
     return problem.causal == Causal::kNone || j <= place.i;
+  }
+};
+
+struct BottomRight : PlainHooks {
+  static bool in_past(const Problem& problem, const PlainPlace& place,
+                      int64_t j) {
+    return problem.causal == Causal::kNone ||
+           j <= place.i + place.Lk - place.Lq;
   }
 };
 
@@ -102,6 +111,61 @@ struct SlopesOfFirst : PlainHooks {
 struct ListRestCounts : PlainHooks {
   static int64_t listed(const Problem& problem, const PlainPlace& /*place*/) {
     return problem.listed.entries;
+  }
+};
+
+struct ScaleIgnored : PlainHooks {
+  static double scale(const Problem& problem) {
+    return default_scale(problem.shape.d);
+  }
+};
+
+struct CapNotScaled : PlainHooks {
+  static double capped(const Problem& problem, double score) {
+    const double capped = PlainHooks::capped(problem, score);
+    return problem.softcap > 0 ? capped / problem.softcap : capped;
+  }
+};
+
+struct QueriesPadded : PlainHooks {
+  static int64_t diagonal(const Problem& problem, const PlainPlace& place) {
+    PlainPlace padded = place;
+    if (problem.q_len != nullptr) padded.Lq = problem.shape.Tq;
+    return PlainHooks::diagonal(problem, padded);
+  }
+};
+
+struct EmptyRowZero : PlainHooks {
+  static double without_a_key() { return 0; }
+};
+
+struct PaddingAttends : PlainHooks {
+  static bool in_segment(const Problem& problem, const PlainPlace& place,
+                         int64_t j) {
+    const int64_t row = place.b * problem.shape.Tq + place.first_q + place.i;
+    const int64_t key = place.b * problem.shape.Tk + place.first_k + j;
+    return problem.fields.segments_q[row] == problem.fields.segments_k[key];
+  }
+};
+
+struct RangeClosed : PlainHooks {
+  static bool in_range(const Problem& problem, const PlainPlace& place,
+                       int64_t diagonal, int64_t j) {
+    return PlainHooks::in_range(problem, place, diagonal, j) ||
+           PlainHooks::in_range(problem, place, diagonal, j - 1);
+  }
+};
+
+struct ChunkTowards0 : PlainHooks {
+  static bool in_chunk(int64_t chunk, int64_t diagonal, int64_t j) {
+    return diagonal / chunk == j / chunk;
+  }
+};
+
+struct SiblingsSeen : PlainHooks {
+  static bool on_branch(const Problem& /*problem*/, const PlainPlace& /*place*/,
+                        int64_t /*j*/) {
+    return true;
   }
 };
 
@@ -203,6 +267,68 @@ struct ListModulo : TwinHooks {
   }
 };
 
+struct InfinityHides : TwinHooks {
+  static bool allowed(const Problem& problem, int64_t pair) {
+    Problem other = problem;
+    other.softcap = 0;
+    return TwinHooks::allowed(other, pair);
+  }
+};
+
+struct DefaultFromDv : TwinHooks {
+  static double scale(const Problem& problem) {
+    return problem.scale_given ? problem.scale
+                               : default_scale(problem.shape.dv);
+  }
+};
+
+struct BiasOfFirstHead : TwinHooks {
+  static DoubleDouble offset(const Problem& problem, int64_t h, int64_t pair,
+                             int64_t j, const TwinSpan& span) {
+    const int64_t first = pair - h * problem.shape.Tq * problem.shape.Tk;
+    return TwinHooks::offset(problem, h, first, j, span);
+  }
+};
+
+struct LseInSingle : TwinHooks {
+  static DoubleDouble logarithm(DoubleDouble x) {
+    return static_cast<float>(TwinHooks::logarithm(x).hi);
+  }
+};
+
+struct WeightsUndivided : TwinHooks {
+  static DoubleDouble share(DoubleDouble w, DoubleDouble /*sum*/) { return w; }
+};
+
+struct EarlierSegments : TwinHooks {
+  static bool same_segment(const Problem& problem, int64_t row, int64_t key) {
+    const int64_t of_key = problem.fields.segments_k[key];
+    return of_key <= problem.fields.segments_q[row] && of_key >= 0;
+  }
+};
+
+struct RangeInWindow : TwinHooks {
+  static bool reached(const Problem& problem, int64_t b, int64_t key,
+                      const TwinSpan& span) {
+    Problem other = problem;
+    other.fields.in_window = true;
+    return TwinHooks::reached(other, b, key, span);
+  }
+};
+
+struct ChunkSlides : TwinHooks {
+  static int64_t chunk_start(int64_t at, int64_t chunk) {
+    return at - chunk + 1;
+  }
+};
+
+struct TreeTransposed : TwinHooks {
+  static bool sees_draft(const Problem& problem, int64_t row, int64_t draft) {
+    const int64_t Tq = problem.shape.Tq;
+    return TwinHooks::sees_draft(problem, row - row % Tq + draft, row % Tq);
+  }
+};
+
 struct Row {
   std::string_view name;
   OracleOutput (*forward)(const Problem&);
@@ -224,6 +350,15 @@ constexpr std::array<Row, kSeededFaultCount> kRows = {{
     {"plain_second_not_turned", plain_forward_with<SecondNotTurned>},
     {"plain_slopes_of_first", plain_forward_with<SlopesOfFirst>},
     {"plain_list_rest_counts", plain_forward_with<ListRestCounts>},
+    {"plain_bottom_right", plain_forward_with<BottomRight>},
+    {"plain_scale_ignored", plain_forward_with<ScaleIgnored>},
+    {"plain_cap_not_scaled", plain_forward_with<CapNotScaled>},
+    {"plain_queries_padded", plain_forward_with<QueriesPadded>},
+    {"plain_empty_row_zero", plain_forward_with<EmptyRowZero>},
+    {"plain_padding_attends", plain_forward_with<PaddingAttends>},
+    {"plain_range_closed", plain_forward_with<RangeClosed>},
+    {"plain_chunk_towards_0", plain_forward_with<ChunkTowards0>},
+    {"plain_siblings_seen", plain_forward_with<SiblingsSeen>},
     {"twin_sum_not_rescaled", twin_forward_with<SumNotRescaled>},
     {"twin_value_not_rescaled", twin_forward_with<ValueNotRescaled>},
     {"twin_series_truncated", twin_forward_with<SeriesTruncated>},
@@ -238,7 +373,24 @@ constexpr std::array<Row, kSeededFaultCount> kRows = {{
     {"twin_key_of_first_member", twin_forward_with<KeyOfFirstMember>},
     {"twin_slopes_one_apart", twin_forward_with<SlopesOneApart>},
     {"twin_list_modulo", twin_forward_with<ListModulo>},
+    {"twin_infinity_hides", twin_forward_with<InfinityHides>},
+    {"twin_default_from_dv", twin_forward_with<DefaultFromDv>},
+    {"twin_bias_of_first_head", twin_forward_with<BiasOfFirstHead>},
+    {"twin_lse_in_single", twin_forward_with<LseInSingle>},
+    {"twin_weights_undivided", twin_forward_with<WeightsUndivided>},
+    {"twin_earlier_segments", twin_forward_with<EarlierSegments>},
+    {"twin_range_in_window", twin_forward_with<RangeInWindow>},
+    {"twin_chunk_slides", twin_forward_with<ChunkSlides>},
+    {"twin_tree_transposed", twin_forward_with<TreeTransposed>},
 }};
+
+struct NotScaled : PlainDropoutHooks {
+  static double factor(double /*p*/) { return 1; }
+};
+
+struct MaskInverted : PlainDropoutHooks {
+  static bool keeps(uint8_t kept) { return kept == 0; }
+};
 
 const Row& row(SeededFault fault) { return kRows[static_cast<size_t>(fault)]; }
 
@@ -254,6 +406,13 @@ bool seeded_in_plain(SeededFault fault) {
 
 OracleOutput seeded_forward(SeededFault fault, const Problem& problem) {
   return row(fault).forward(problem);
+}
+
+OracleOutput seeded_dropout(SeededDropout fault,
+                            const DropoutProblem& problem) {
+  return fault == SeededDropout::kNotScaled
+             ? plain_dropout_with<NotScaled>(problem)
+             : plain_dropout_with<MaskInverted>(problem);
 }
 
 }  // namespace qkvet::reference

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "reference/arithmetic/oracle.h"
+#include "reference/options/dropout.h"
 
 namespace qkvet::reference {
 
@@ -26,6 +27,15 @@ enum class SeededFault : uint8_t {
   kPlainSecondNotTurned,  // the second channel of a pair lacks its sine
   kPlainSlopesOfFirst,    // all members have the slopes of the first one
   kPlainListRestCounts,   // all entries of a list count, whatever its length
+  kPlainBottomRight,      // top_left aligned as bottom_right
+  kPlainScaleIgnored,     // a given scale is not used
+  kPlainCapNotScaled,     // tanh(s / T), without the factor T
+  kPlainQueriesPadded,    // the diagonal begins at Tq, regardless of q_len
+  kPlainEmptyRowZero,     // a row without a key has the output 0
+  kPlainPaddingAttends,   // segments below 0 see one another
+  kPlainRangeClosed,      // a range contains its end
+  kPlainChunkTowards0,    // positions before the first key are in chunk 0
+  kPlainSiblingsSeen,     // every draft is seen
   kTwinSumNotRescaled,    // a new maximum leaves the sum as it is
   kTwinValueNotRescaled,  // a new maximum leaves the values as they are
   kTwinSeriesTruncated,   // three terms of the exponential series
@@ -40,8 +50,17 @@ enum class SeededFault : uint8_t {
   kTwinKeyOfFirstMember,  // keys have the positions of member 0
   kTwinSlopesOneApart,    // slopes of members begin one number apart, not H
   kTwinListModulo,        // query head h has list h mod Hkv
+  kTwinInfinityHides,     // a bias of -infinity does, with a cap after it too
+  kTwinDefaultFromDv,     // an absent scale is 1/sqrt(dv)
+  kTwinBiasOfFirstHead,   // all heads have the bias of head 0
+  kTwinLseInSingle,       // the logarithm is rounded to single
+  kTwinWeightsUndivided,  // weights are exponentials
+  kTwinEarlierSegments,   // rows see all segments up to their own
+  kTwinRangeInWindow,     // the window cuts ranges in either dialect
+  kTwinChunkSlides,       // a chunk ends at its row
+  kTwinTreeTransposed,    // drafts see their descendants
 };
-inline constexpr int kSeededFaultCount = 28;
+inline constexpr int kSeededFaultCount = 46;
 
 // "plain_strict_diagonal", ...
 std::string_view seeded_fault_name(SeededFault fault);
@@ -51,6 +70,13 @@ bool seeded_in_plain(SeededFault fault);
 
 // The reference that holds the fault, with it.
 OracleOutput seeded_forward(SeededFault fault, const Problem& problem);
+
+// The definition of dropout with a mistake of its own.
+enum class SeededDropout : uint8_t {
+  kNotScaled,     // kept weights stay as they are
+  kMaskInverted,  // the mask is read the other way round
+};
+OracleOutput seeded_dropout(SeededDropout fault, const DropoutProblem& problem);
 
 }  // namespace qkvet::reference
 

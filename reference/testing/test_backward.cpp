@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "core/base/half.h"
-#include "reference/testing/test_seen.h"
-#include "reference/testing/test_sums.h"
+#include "reference/attention/plain.h"
 
 namespace qkvet::reference {
 namespace {
@@ -22,7 +22,7 @@ class Backward {
         problem_(problem),
         call_(problem.forward),
         shape_(call_.shape),
-        sums_(kernel),
+        sums_(kernel.order, kernel.fma, kernel.ftz),
         c_(static_cast<Real>(call_.scale)) {
     if (!call_.scale_given) c_ = 1 / std::sqrt(static_cast<Real>(shape_.d));
     c_ = soft(c_);
@@ -37,8 +37,10 @@ class Backward {
     int64_t h = 0;
     int64_t kv = 0;
     int64_t member = 0;
+    int64_t diagonal = 0;  // counted over the whole of k
     std::vector<int64_t> keys;
     Reals q, g, p, z;  // [d], [dv], [n], [n] dZ
+    Reals f;           // [n], of dropout
   };
 
   Real flush(Real x) const { return sums_.flush(x); }
@@ -61,8 +63,8 @@ class Backward {
   // As operators store it, and as the softmax does.
   Real kept(Real x) const { return rounded_to(kernel_.stored, x); }
   Real soft(Real x) const { return rounded_to(kernel_.softmax, x); }
-  Real score(const Row& row, int64_t j, int64_t diagonal, Real& slope) const;
-  Real offset(const Row& row, int64_t j, int64_t diagonal) const;
+  Real score(const Row& row, int64_t j, Real& slope) const;
+  Real offset(const Row& row, int64_t j) const;
   Real whole_lse(const Row& row) const;
   Real share(Real s, Real m, Real total, Real lse) const;
   // Too large for some arguments, too small for others.
@@ -74,7 +76,7 @@ class Backward {
   }
   Real folded_share(const Row& row, int64_t j, Real lse) const;
   Real stored_dot(const Reals& x, const Reals& y) const;
-  void shares(Row& row, const TestSeen& seen, Reals& slopes);
+  void shares(Row& row, Reals& slopes);
   void pairs(Row& row, const Reals& slopes, GradientOutput& out);
   void finish_row(const Row& row, GradientOutput& out) const;
   void finish_key(int64_t kv, int64_t j, const std::vector<Row>& rows,
@@ -86,6 +88,14 @@ class Backward {
       c *= 1 + Real(0x1p-14);
     }
     return flush(x * c);
+  }
+  // The factor of dropout.
+  Real factor(const Row& row, int64_t j) const {
+    if (kernel_.dropout == nullptr) return 1;
+    if (kernel_.fault == TestBackwardFault::kOtherMask) j = (j + 1) % shape_.Tk;
+    if (kernel_.dropout->kept[row.row * shape_.Tk + j] == 0) return 0;
+    const auto p = static_cast<Real>(kernel_.dropout->p);
+    return kernel_.fault == TestBackwardFault::kScaledByP ? 1 / p : 1 / (1 - p);
   }
   // A term's factor from dZ, and from k or q.
   Real pair_factor(Real z) const {
@@ -103,16 +113,16 @@ class Backward {
   const GradientProblem& problem_;
   const Problem& call_;
   const Shape& shape_;
-  TestSums<Real> sums_;
+  mutable TestSums<Real> sums_;
   Real c_;
   std::vector<Reals> sink_;  // [H] terms
 };
 
 template <class Real>
-Real Backward<Real>::offset(const Row& row, int64_t j, int64_t diagonal) const {
+Real Backward<Real>::offset(const Row& row, int64_t j) const {
   Real b = 0;
   if (call_.slopes != nullptr) {
-    const auto apart = static_cast<Real>(std::abs(diagonal - j));
+    const auto apart = static_cast<Real>(std::abs(row.diagonal - j));
     const int64_t at = call_.member_slopes ? row.member * shape_.H : 0;
     b = -flush(static_cast<Real>(call_.slopes[at + row.h]) * apart);
   }
@@ -122,8 +132,7 @@ Real Backward<Real>::offset(const Row& row, int64_t j, int64_t diagonal) const {
 
 // The score of a key, and the derivative of its cap.
 template <class Real>
-Real Backward<Real>::score(const Row& row, int64_t j, int64_t diagonal,
-                           Real& slope) const {
+Real Backward<Real>::score(const Row& row, int64_t j, Real& slope) const {
   const Reals k =
       read_operand(call_.k + (row.kv * shape_.Tk + j) * shape_.d, shape_.d);
   Real s = 0;
@@ -134,7 +143,7 @@ Real Backward<Real>::score(const Row& row, int64_t j, int64_t diagonal,
   } else {
     s = kept(flush(kept(sums_.dot(row.q, k)) * c_));
   }
-  const Real b = offset(row, j, diagonal);
+  const Real b = offset(row, j);
   slope = 1;
   const bool last = call_.softcap_after_bias;
   if (last || !(call_.softcap > 0)) s = kept(flush(s + b));
@@ -191,11 +200,11 @@ Real Backward<Real>::folded_share(const Row& row, int64_t j, Real lse) const {
 
 // P of every key, and what the sink adds to its own gradient later.
 template <class Real>
-void Backward<Real>::shares(Row& row, const TestSeen& seen, Reals& slopes) {
+void Backward<Real>::shares(Row& row, Reals& slopes) {
   Reals s(row.keys.size());
   slopes.resize(row.keys.size());
   for (size_t a = 0; a < s.size(); ++a) {
-    s[a] = score(row, row.keys[a], seen.diagonal, slopes[a]);
+    s[a] = score(row, row.keys[a], slopes[a]);
   }
   const bool has_sink = call_.sink != nullptr;
   const Real z = has_sink ? static_cast<Real>(call_.sink[row.h]) : 0;
@@ -245,6 +254,9 @@ void Backward<Real>::pairs(Row& row, const Reals& slopes, GradientOutput& out) {
     v[a] = read_operand(
         call_.v + (row.kv * shape_.Tk + row.keys[a]) * shape_.dv, shape_.dv);
     dP[a] = kept(sums_.dot(row.g, v[a], started ? -D : Real(0)));
+    row.f.push_back(factor(row, row.keys[a]));
+    if (kernel_.fault != TestBackwardFault::kPullNotMasked)
+      dP[a] = flush(dP[a] * row.f[a]);
   }
   if (kernel_.delta == TestDelta::kPairs) D = stored_dot(row.p, dP);
   if (kernel_.fault == TestBackwardFault::kDeltaMissing) D = 0;
@@ -254,6 +266,8 @@ void Backward<Real>::pairs(Row& row, const Reals& slopes, GradientOutput& out) {
   }
   row.z.resize(n);
   for (size_t a = 0; a < n; ++a) {
+    if (kernel_.fault == TestBackwardFault::kDroppedWeights)
+      row.p[a] *= std::exchange(row.f[a], Real(1));
     const Real p = row.p[a];
     Real dS = 0;
     if (started) {
@@ -268,7 +282,7 @@ void Backward<Real>::pairs(Row& row, const Reals& slopes, GradientOutput& out) {
     const bool capped = call_.softcap > 0 && call_.softcap_after_bias;
     out.bias[row.row * shape_.Tk + row.keys[a]] = capped ? row.z[a] : dS;
     row.z[a] = pair_factor(row.z[a]);
-    row.p[a] = rounded(row.p[a]);
+    row.p[a] = rounded(flush(row.p[a] * row.f[a]));
   }
   if (kernel_.fault == TestBackwardFault::kLostKey && n > 1) {
     row.z[n - 1] = row.p[n - 1] = 0;
@@ -329,22 +343,26 @@ GradientOutput Backward<Real>::run() {
   out.v.resize(shape_.v_elements());
   out.bias.resize(shape_.weights_elements());
   sink_.resize(shape_.H);
+  const OracleOutput forward = plain_forward(call_);
   for (int64_t kv = 0; kv < shape_.B * shape_.Hkv; ++kv) {
     std::vector<Row> rows;
     const int64_t count = shape_.group() * shape_.Tq;
     for (int64_t r = kv * count; r < (kv + 1) * count; ++r) {
-      const TestSeen seen = test_seen(call_, r);
-      if (seen.keys.empty()) continue;
+      if (forward.visible[r] <= 0) continue;
       Row row;
       row.row = r;
       row.h = r / shape_.Tq % shape_.H;
-      row.member = seen.member;
+      const PlainPlace place =
+          PlainHooks::place(call_, kv / shape_.Hkv, row.h, r % shape_.Tq);
+      row.member = place.member;
+      row.diagonal = place.first_k + PlainHooks::diagonal(call_, place);
       row.kv = kv;
-      row.keys = seen.keys;
+      for (int64_t j = 0; j < shape_.Tk; ++j)
+        if (forward.sees[r * shape_.Tk + j] != 0) row.keys.push_back(j);
       row.q = read_operand(call_.q + r * shape_.d, shape_.d);
       row.g = read_operand(problem_.d_o + r * shape_.dv, shape_.dv);
       Reals slopes;
-      shares(row, seen, slopes);
+      shares(row, slopes);
       pairs(row, slopes, out);
       finish_row(row, out);
       rows.push_back(row);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Correct gradients of many arithmetics, as controls of their bound: they share
-// nothing with the references and nothing with the kernels of impl/. f32
-// arithmetic for f32 and half storage, f64 for f64.
+// no arithmetic with the references and nothing with the kernels of impl/;
+// which keys a row sees is the definition's. f32 arithmetic for f32 and half
+// storage, f64 for f64.
 #ifndef QKVET_REFERENCE_TESTING_TEST_BACKWARD_H_
 #define QKVET_REFERENCE_TESTING_TEST_BACKWARD_H_
 
@@ -11,17 +12,11 @@
 #include "core/base/dtype.h"
 #include "reference/arithmetic/precision.h"
 #include "reference/gradient/gradient.h"
+#include "reference/options/dropout.h"
+#include "reference/testing/test_sums.h"
 
 namespace qkvet::reference {
 
-// In which order any sum is taken.
-enum class BackwardOrder : uint8_t {
-  kAscending,
-  kDescending,
-  kHalves,  // recursively
-  kLanes,   // eight of them
-  kAtomic   // pieces of three, added in another order
-};
 // Where P comes from.
 enum class TestShare : uint8_t {
   kGiven,    // exp(s - lse)
@@ -45,12 +40,17 @@ enum class TestBackwardFault : uint8_t {
   kScale,         // too large by 2^-8
   kSlightScale,   // by 2^-14
   kLostKey,       // the last key of each row, unless it is the only one
-  kLostMember     // the last head of each group, for dk and dv
+  kLostMember,    // the last head of each group, for dk and dv
+  // With dropout:
+  kScaledByP,
+  kOtherMask,
+  kDroppedWeights,  // the softmax's own gradient is taken of f p
+  kPullNotMasked    // dP = do v^T
 };
 
 struct BackwardKernel {
   std::string name = "unnamed";
-  BackwardOrder order = BackwardOrder::kAscending;
+  TestOrder order = TestOrder::kAscending;
   bool fma = false;  // kAscending alone
   TestShare share = TestShare::kGiven;
   TestDelta delta = TestDelta::kGiven;
@@ -72,6 +72,8 @@ struct BackwardKernel {
   // The error of exp, either way; kGiven, kOwnLse and kSoftmax. 0: as the
   // library is.
   double exp_error = 0;
+  // kGiven and kPairs; not of the scale.
+  const DropoutProblem* dropout = nullptr;
   TestBackwardFault fault = TestBackwardFault::kNone;
 
   // Looser than an undeclared kernel may be.

@@ -49,29 +49,29 @@ std::vector<BackwardKernel> backward_kernels() {
   std::vector<BackwardKernel> all(13);
   all[0] = {.name = "naive"};
   all[1] = {.name = "descending",
-            .order = BackwardOrder::kDescending,
+            .order = TestOrder::kDescending,
             .share = TestShare::kSoftmax};
   all[2] = {.name = "halves",
-            .order = BackwardOrder::kHalves,
+            .order = TestOrder::kHalves,
             .share = TestShare::kOwnLse,
             .product_apart = true};
   all[3] = {.name = "fma", .fma = true, .scale = TestScale::kPair};
   all[4] = {.name = "atomic",
-            .order = BackwardOrder::kAtomic,
+            .order = TestOrder::kAtomic,
             .delta = TestDelta::kPairs,
             .heads_apart = true};
   all[5] = {.name = "lanes_softmax_pairs",
-            .order = BackwardOrder::kLanes,
+            .order = TestOrder::kLanes,
             .share = TestShare::kSoftmax,
             .delta = TestDelta::kPairs,
             .product_apart = true};
   all[6] = {.name = "exp2",
-            .order = BackwardOrder::kLanes,
+            .order = TestOrder::kLanes,
             .share = TestShare::kExp2,
             .scale = TestScale::kPair};
   all[7] = {.name = "folded_fma", .fma = true, .share = TestShare::kFolded};
   all[8] = {.name = "folded_start",
-            .order = BackwardOrder::kAtomic,
+            .order = TestOrder::kAtomic,
             .share = TestShare::kFolded,
             .delta = TestDelta::kStart};
   all[9] = {.name = "prescaled",
@@ -80,11 +80,11 @@ std::vector<BackwardKernel> backward_kernels() {
             .scale = TestScale::kOperand};
   all[10] = {.name = "start", .delta = TestDelta::kStart, .heads_apart = true};
   all[11] = {.name = "flush_to_zero",
-             .order = BackwardOrder::kHalves,
+             .order = TestOrder::kHalves,
              .scale = TestScale::kOperand,
              .ftz = true};
   all[12] = {.name = "base2",
-             .order = BackwardOrder::kLanes,
+             .order = TestOrder::kLanes,
              .delta = TestDelta::kPairs,
              .base2 = true};
   const size_t of_f32 = all.size();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random calls with dropout for the tests of this folder, and kernels in f32
-// that are right, or wrong in one way.
+// Random calls with dropout for the tests of this folder, and forward kernels
+// in f32 that are right, or wrong in one way. Gradients:
+// BackwardKernel::dropout.
 #ifndef QKVET_REFERENCE_TESTING_TEST_DROPOUT_H_
 #define QKVET_REFERENCE_TESTING_TEST_DROPOUT_H_
 
@@ -18,16 +19,7 @@ enum class FactorAt : uint8_t { kWeights, kExponentials, kDivided, kOutput };
 constexpr FactorAt kFactorAt[] = {FactorAt::kWeights, FactorAt::kExponentials,
                                   FactorAt::kDivided, FactorAt::kOutput};
 
-enum class Wrong : uint8_t {
-  kNothing,
-  kScaledByP,
-  kNotScaled,
-  kRenormalised,
-  // In gradients alone.
-  kOtherMask,
-  kDroppedWeights,  // the softmax's own gradient is taken of f p
-  kPullNotMasked    // dP = do v^T
-};
+enum class Wrong : uint8_t { kNothing, kScaledByP, kNotScaled, kRenormalised };
 
 struct TestDropout {
   TestGradient g;
@@ -144,90 +136,6 @@ inline std::vector<double> run_f32(const DropoutProblem& problem,
     }
   }
   return o;
-}
-
-// Gradients with respect to the weights of a row.
-struct F32Pulls {
-  std::vector<float> dP, f;  // [Tk]
-  float D = 0;
-};
-
-inline F32Pulls pulls_of(const DropoutProblem& problem,
-                         const DropoutGiven& given, const OracleOutput& forward,
-                         const F32Row& row, int64_t r, bool from_pairs,
-                         Wrong wrong) {
-  const Problem& call = problem.forward;
-  const Shape& s = call.shape;
-  const int64_t b = r / (s.H * s.Tq), h = r / s.Tq % s.H;
-  const double* v = call.v + (b * s.Hkv + h / s.group()) * s.Tk * s.dv;
-  F32Pulls out = {std::vector<float>(s.Tk), std::vector<float>(s.Tk)};
-  for (int64_t j = 0; j < s.Tk; ++j) {
-    if (forward.sees[r * s.Tk + j] == 0) continue;
-    const int64_t from = wrong == Wrong::kOtherMask ? (j + 1) % s.Tk : j;
-    const bool kept = problem.kept[r * s.Tk + from] != 0;
-    out.f[j] = kept ? factor_of(problem.p, wrong) : 0;
-    for (int64_t t = 0; t < s.dv; ++t)
-      out.dP[j] += static_cast<float>(given.d_o[r * s.dv + t]) *
-                   static_cast<float>(v[j * s.dv + t]);
-    if (wrong != Wrong::kPullNotMasked) out.dP[j] *= out.f[j];
-    out.D += row.weights[j] / row.sum * out.dP[j];
-  }
-  if (from_pairs) return out;
-  out.D = 0;
-  for (int64_t t = 0; t < s.dv; ++t)
-    out.D += static_cast<float>(given.d_o[r * s.dv + t]) *
-             static_cast<float>(given.o[r * s.dv + t]);
-  return out;
-}
-
-inline GradientOutput run_f32_backward(const DropoutProblem& problem,
-                                       const DropoutGiven& given,
-                                       const OracleOutput& forward,
-                                       bool from_pairs,
-                                       Wrong wrong = Wrong::kNothing) {
-  const Problem& call = problem.forward;
-  const Shape& s = call.shape;
-  std::vector<float> q(s.q_elements()), k(s.k_elements()), v(s.v_elements()),
-      bias(s.weights_elements()), sink(call.sink != nullptr ? s.H : 0);
-  const auto scale = static_cast<float>(call.scale);
-  for (int64_t r = 0; r < s.lse_elements(); ++r) {
-    if (forward.visible[r] <= 0) continue;
-    const int64_t b = r / (s.H * s.Tq), h = r / s.Tq % s.H;
-    const int64_t key0 = (b * s.Hkv + h / s.group()) * s.Tk;
-    const F32Row row = softmax_of(call, forward, r);
-    const auto [dP, f, D] =
-        pulls_of(problem, given, forward, row, r, from_pairs, wrong);
-    for (int64_t j = 0; j < s.Tk; ++j) {
-      const int64_t pair = r * s.Tk + j;
-      if (forward.sees[pair] == 0) continue;
-      float p = row.weights[j] / row.sum;
-      if (wrong == Wrong::kDroppedWeights) p *= f[j];
-      const float dS = p * (dP[j] - D);
-      const auto cap = static_cast<float>(call.softcap);
-      const float t0 = cap > 0 ? std::tanh(row.scaled[j] / cap) : 0;
-      const float dZ = dS * (1 - t0 * t0);
-      bias[pair] = cap > 0 && call.softcap_after_bias ? dZ : dS;
-      for (int64_t c = 0; c < s.d; ++c) {
-        const auto q_c = static_cast<float>(call.q[r * s.d + c]);
-        const auto k_c = static_cast<float>(call.k[(key0 + j) * s.d + c]);
-        q[r * s.d + c] += dZ * k_c;
-        k[(key0 + j) * s.d + c] += dZ * q_c;
-      }
-      const float weight = wrong == Wrong::kDroppedWeights ? p : p * f[j];
-      for (int64_t t = 0; t < s.dv; ++t)
-        v[(key0 + j) * s.dv + t] +=
-            weight * static_cast<float>(given.d_o[r * s.dv + t]);
-    }
-    if (call.sink != nullptr)
-      sink[h] -=
-          std::exp(static_cast<float>(call.sink[h]) - row.max) / row.sum * D;
-  }
-  for (auto* of_scores : {&q, &k})
-    for (float& x : *of_scores) x *= scale;
-  const auto wide = [](const std::vector<float>& x) {
-    return std::vector<double>(x.begin(), x.end());
-  };
-  return {wide(q), wide(k), wide(v), wide(bias), wide(sink)};
 }
 
 }  // namespace qkvet::reference

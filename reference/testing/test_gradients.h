@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "reference/arithmetic/double_double.h"
 #include "reference/gradient/gradient.h"
 #include "reference/testing/test_options.h"
-#include "reference/testing/test_rope.h"
 
 namespace qkvet::reference {
 
@@ -26,6 +26,29 @@ struct TestGradient {
     problem.o = o.data();
     problem.lse = lse.data();
     return problem;
+  }
+};
+
+// The adjoint identity: the sum of gradient times direction is the derivative
+// in that direction.
+struct Identity {
+  DoubleDouble sum = 0.0;
+  double gap = 0;      // of both sides
+  double allowed = 0;  // the bound of the gradient
+
+  void add(const std::vector<double>& gradient,
+           const std::vector<double>& direction,
+           const std::vector<double>& bound) {
+    for (size_t a = 0; a < gradient.size(); ++a) {
+      if (direction[a] == 0) continue;
+      sum = sum + two_product(gradient[a], direction[a]);
+      allowed += std::fabs(direction[a]) * bound[a];
+    }
+  }
+  // Both sides are rounded to double once.
+  void compare(double derivative) {
+    gap = std::fabs((sum - derivative).hi);
+    allowed += 0x1p-52 * std::fabs(derivative);
   }
 };
 

@@ -8,90 +8,6 @@
 namespace qkvet::reference {
 namespace {
 
-class TestDot {
- public:
-  explicit TestDot(const TestLinearKernel& kernel) : kernel_(kernel) {}
-
-  // x [in] times w [in], `stride` apart, plus b if there is one.
-  float run(const std::vector<float>& x, const float* w, int64_t stride,
-            const float* b, TestRandom& random) const {
-    const auto n = static_cast<int64_t>(x.size());
-    if (kernel_.order == TestOrder::kLanes8) return lanes(x, w, stride, b);
-    if (kernel_.fma) return fused(x, w, stride, b);
-    std::vector<float> terms;
-    for (int64_t i = 0; i < n; ++i) {
-      const bool down = kernel_.order == TestOrder::kDescending;
-      const int64_t at = down ? n - 1 - i : i;
-      terms.push_back(kept(x[at] * w[at * stride]));
-    }
-    if (b != nullptr) {
-      terms.insert(kernel_.bias_first ? terms.begin() : terms.end(), *b);
-    }
-    if (kernel_.order == TestOrder::kRandom) return random_tree(terms, random);
-    if (kernel_.order == TestOrder::kHalves) {
-      return halves(terms.data(), static_cast<int64_t>(terms.size()));
-    }
-    float sum = 0;
-    for (float term : terms) sum = kept(sum + term);
-    return sum;
-  }
-
-  float flush(float x) const {
-    const bool small = std::fabs(x) < std::numeric_limits<float>::min();
-    return kernel_.ftz && small ? 0.0f : x;
-  }
-
- private:
-  float kept(float x) const {
-    if (kernel_.fault == TestLinearFault::kHalfAccumulator) {
-      const bool half = kernel_.storage != Dtype::kF32;
-      const Dtype type = half ? kernel_.storage : Dtype::kF16;
-      x = static_cast<float>(round_to(type, x));
-    }
-    return flush(x);
-  }
-  float fused(const std::vector<float>& x, const float* w, int64_t stride,
-              const float* b) const {
-    const bool first = b != nullptr && kernel_.bias_first;
-    float sum = first ? *b : 0.0f;
-    for (size_t i = 0; i < x.size(); ++i) {
-      sum = kept(std::fma(x[i], w[static_cast<int64_t>(i) * stride], sum));
-    }
-    return b != nullptr && !first ? kept(sum + *b) : sum;
-  }
-  float lanes(const std::vector<float>& x, const float* w, int64_t stride,
-              const float* b) const {
-    float lane[8] = {};
-    if (b != nullptr && kernel_.bias_first) lane[0] = *b;
-    for (size_t i = 0; i < x.size(); ++i) {
-      float& sum = lane[i % 8];
-      const float weight = w[static_cast<int64_t>(i) * stride];
-      sum = kept(kernel_.fma ? std::fma(x[i], weight, sum)
-                             : sum + kept(x[i] * weight));
-    }
-    const float sum = halves(lane, 8);
-    return b != nullptr && !kernel_.bias_first ? kept(sum + *b) : sum;
-  }
-  float halves(const float* terms, int64_t n) const {
-    if (n == 1) return terms[0];
-    const int64_t half = n / 2;
-    return kept(halves(terms, half) + halves(terms + half, n - half));
-  }
-  float random_tree(std::vector<float>& terms, TestRandom& random) const {
-    while (terms.size() > 1) {
-      const auto n = static_cast<int64_t>(terms.size());
-      std::swap(terms[random.below(n)], terms.back());
-      const float last = terms.back();
-      terms.pop_back();
-      float& other = terms[random.below(n - 1)];
-      other = kept(other + last);
-    }
-    return terms[0];
-  }
-
-  const TestLinearKernel& kernel_;
-};
-
 // The place in rows of column c of row number `row` of all heads.
 int64_t place_in_rows(const Shape& s, int64_t heads, int64_t width, int64_t row,
                       int64_t c) {
@@ -103,28 +19,33 @@ int64_t place_in_rows(const Shape& s, int64_t heads, int64_t width, int64_t row,
 
 std::vector<double> run_test_linear(const TestLinearKernel& kernel,
                                     const LinearProblem& problem) {
-  const TestDot dot(kernel);
-  TestRandom random(static_cast<uint64_t>(problem.in * 31 + problem.out));
-  std::vector<float> w(problem.in * problem.out);
-  for (size_t a = 0; a < w.size(); ++a) {
-    w[a] = dot.flush(static_cast<float>(problem.w[a]));
-  }
+  Dtype stored = Dtype::kF32;
+  if (kernel.fault == TestLinearFault::kHalfAccumulator)
+    stored = kernel.storage == Dtype::kF32 ? Dtype::kF16 : kernel.storage;
+  TestSums<float> sums(kernel.order, kernel.fma, kernel.ftz, stored,
+                       static_cast<uint64_t>(problem.in * 31 + problem.out));
+  // `count` numbers, `stride` apart.
+  const auto read = [&](const double* from, int64_t count, int64_t stride) {
+    std::vector<float> out(count);
+    for (int64_t i = 0; i < count; ++i)
+      out[i] = sums.flush(static_cast<float>(from[i * stride]));
+    return out;
+  };
+  std::vector<std::vector<float>> columns;
+  for (int64_t j = 0; j < problem.out; ++j)
+    columns.push_back(read(problem.w + j, problem.in, problem.out));
   std::vector<double> y(problem.rows * problem.out);
-  std::vector<float> x(problem.in);
   for (int64_t r = 0; r < problem.rows; ++r) {
-    for (int64_t i = 0; i < problem.in; ++i) {
-      x[i] = dot.flush(static_cast<float>(problem.x[r * problem.in + i]));
-    }
+    const std::vector<float> x =
+        read(problem.x + r * problem.in, problem.in, 1);
     for (int64_t j = 0; j < problem.out; ++j) {
       const bool wrong = kernel.fault == TestLinearFault::kWrongIndex &&
                          j > 0 && j + 1 == problem.out;
-      float bias = 0;
-      if (problem.bias != nullptr) {
-        bias = dot.flush(static_cast<float>(problem.bias[j]));
-      }
+      const float b =
+          problem.bias != nullptr ? read(problem.bias + j, 1, 1)[0] : 0;
       y[r * problem.out + j] =
-          dot.run(x, w.data() + (wrong ? j - 1 : j), problem.out,
-                  problem.bias != nullptr ? &bias : nullptr, random);
+          sums.dot(x, columns[wrong ? j - 1 : j], kernel.bias_first ? b : 0,
+                   kernel.bias_first ? 0 : b);
     }
   }
   return y;
@@ -137,8 +58,8 @@ std::vector<TestLinearKernel> test_linear_kernels() {
   all[1] = {.name = "bias_first", .bias_first = true};
   all[2] = {.name = "descending", .order = Order::kDescending};
   all[3] = {.name = "halves", .order = Order::kHalves};
-  all[4] = {.name = "lanes8", .order = Order::kLanes8};
-  all[5] = {.name = "lanes8_fma", .order = Order::kLanes8, .fma = true};
+  all[4] = {.name = "lanes8", .order = Order::kLanes};
+  all[5] = {.name = "lanes8_fma", .order = Order::kLanes, .fma = true};
   all[6] = {.name = "fused", .fma = true};
   all[7] = {.name = "fused_bias_first", .fma = true, .bias_first = true};
   all[8] = {.name = "random_tree", .order = Order::kRandom};
@@ -170,22 +91,8 @@ std::vector<double> test_turned(const LayerProblem& p, int64_t heads,
                                 float direction, Dtype stage,
                                 std::vector<double> all) {
   if (p.rotation.style == RopeStyle::kNone) return all;
-  const Shape& s = p.shape;
-  const int64_t pairs = s.d / 2;
-  const bool half = p.rotation.style == RopeStyle::kHalf;
-  for (int64_t n = 0; n < std::ssize(all) / 2; ++n) {
-    const int64_t row = n / pairs;
-    const int64_t token = row / (heads * s.Tq) * s.Tq + row % s.Tq;
-    const int64_t at = p.rotation.q_positions[token] * pairs + n % pairs;
-    double& a = all[row * s.d + (half ? n % pairs : 2 * (n % pairs))];
-    double& b = *(&a + (half ? pairs : 1));
-    const auto cos = static_cast<float>(p.rotation.cos[at]);
-    const auto sin = direction * static_cast<float>(p.rotation.sin[at]);
-    const auto first = static_cast<float>(a);
-    const auto second = static_cast<float>(b);
-    a = first * cos - second * sin;
-    b = second * cos + first * sin;
-  }
+  all = turned_in_f32(p.rotation, p.rotation.q_positions,
+                      {heads, p.shape.Tq, p.shape.d, direction}, all);
   round_all(all, stage);
   return all;
 }

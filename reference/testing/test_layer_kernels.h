@@ -10,16 +10,10 @@
 #include "core/base/half.h"
 #include "reference/layer/layer.h"
 #include "reference/testing/test_controls.h"
+#include "reference/testing/test_sums.h"
 
 namespace qkvet::reference {
 
-enum class TestOrder : uint8_t {
-  kAscending,
-  kDescending,
-  kHalves,
-  kLanes8,
-  kRandom  // a random binary tree over all terms
-};
 enum class TestLinearFault : uint8_t {
   kNone,
   kWrongIndex,       // the last column reads its neighbour's weights

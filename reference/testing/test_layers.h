@@ -10,8 +10,8 @@
 
 #include "core/base/half.h"
 #include "reference/layer/layer.h"
+#include "reference/testing/test_options.h"
 #include "reference/testing/test_problems.h"
-#include "reference/testing/test_rope.h"
 
 namespace qkvet::reference {
 

@@ -164,6 +164,101 @@ inline void add_key_lists(TestRandom& random, TestProblem& p) {
   }
 }
 
+// Points on the circle as in tables, with steps of a quarter turn and none in
+// between, and numbers that are on no circle. The number of channels of `p`
+// must be even.
+inline void add_rotation(TestRandom& random, TestProblem& p) {
+  const Shape& s = p.problem.shape;
+  const int64_t positions = 1 + random.below(2 * s.Tk + 2);
+  for (int64_t n = 0; n < positions * s.d / 2; ++n) {
+    double cos = 1 - 2 * random.uniform();
+    double sin = (random.below(2) == 0 ? 1 : -1) * std::sqrt(1 - cos * cos);
+    const int64_t kind = random.below(8);
+    if (kind == 0) cos = 1, sin = 0;
+    if (kind == 1) cos = 0, sin = -1;
+    if (kind == 2) sin = 3 * random.normal();
+    p.rope_cos.push_back(cos);
+    p.rope_sin.push_back(sin);
+  }
+  round_to_f32(p.rope_cos);
+  round_to_f32(p.rope_sin);
+  for (int64_t i = 0; i < s.B * s.Tq; ++i)
+    p.q_positions.push_back(random.below(positions));
+  for (int64_t j = 0; j < s.B * s.Tk; ++j)
+    p.k_positions.push_back(random.below(positions));
+  p.problem.rotation.style =
+      random.below(2) == 0 ? RopeStyle::kHalf : RopeStyle::kInterleaved;
+}
+
+inline Shape with_even_width(Shape shape) {
+  shape.d += shape.d % 2;
+  return shape;
+}
+
+// Rows of [B,heads,rows,d] turned in f32, over the flat array, by another walk
+// than those of the references: two products and a sum, of which one is fused
+// if asked for. Against the sense of the tables if `sign` is -1, or times any
+// other factor of the sines.
+struct TestTurn {
+  int64_t heads = 0;
+  int64_t rows = 0;
+  int64_t d = 0;
+  double sign = 1;
+  bool fused = false;
+};
+inline std::vector<double> turned_in_f32(const Rotation& rotation,
+                                         const int64_t* positions,
+                                         const TestTurn& how,
+                                         const std::vector<double>& from) {
+  const bool half = rotation.style == RopeStyle::kHalf;
+  const int64_t pairs = how.d / 2;
+  std::vector<double> out(from.size());
+  for (int64_t e = 0; e < std::ssize(from); ++e) {
+    const int64_t c = e % how.d, row = e / how.d;
+    const int64_t token =
+        row / how.rows / how.heads * how.rows + row % how.rows;
+    const bool second = half ? c >= pairs : c % 2 == 1;
+    const int64_t to_partner = (half ? pairs : 1) * (second ? -1 : 1);
+    const int64_t at = positions[token] * pairs + (half ? c % pairs : c / 2);
+    const auto cos = static_cast<float>(rotation.cos[at]);
+    const auto sin =
+        static_cast<float>((second ? how.sign : -how.sign) * rotation.sin[at]);
+    const auto own = static_cast<float>(from[e]);
+    const float other = static_cast<float>(from[e + to_partner]) * sin;
+    out[e] = how.fused ? std::fma(own, cos, other) : own * cos + other;
+  }
+  return out;
+}
+
+// One of the masks in a few numbers. Ranges do not overlap; what a range does
+// beside a chunk is not specified.
+inline void add_fields(TestRandom& random, TestProblem& p) {
+  const Shape& s = p.problem.shape;
+  FieldMasks& fields = p.problem.fields;
+  const int64_t kind = random.below(4);
+  if (kind == 0) fields.chunk = 1 + random.below(s.Tk);
+  if (kind == 1) {
+    for (int64_t i = 0; i < s.B * s.Tq; ++i)
+      p.segments_q.push_back(random.below(4) - 1);
+    for (int64_t j = 0; j < s.B * s.Tk; ++j)
+      p.segments_k.push_back(random.below(4) - 1);
+  }
+  if (kind == 2) {
+    fields.ranges = 1 + random.below(3);
+    fields.in_window = random.below(2) != 0;
+    for (int64_t b = 0; b < s.B; ++b) {
+      std::vector<int64_t> ends(2 * fields.ranges);
+      for (int64_t& end : ends) end = random.below(s.Tk + 3) - 1;
+      std::sort(ends.begin(), ends.end());
+      p.full_ranges.insert(p.full_ranges.end(), ends.begin(), ends.end());
+    }
+  }
+  if (kind == 3) {
+    for (int64_t i = 0; i < s.B * s.Tq * s.Tq; ++i)
+      p.tree.push_back(static_cast<uint8_t>(3 * random.below(2)));
+  }
+}
+
 // Elements beyond the lengths are unused.
 inline void poison_rest(TestProblem& p) {
   const Shape& s = p.problem.shape;
@@ -231,6 +326,20 @@ inline TestProblem random_option_problem(TestRandom& random, Regime regime,
     options.insert(static_cast<TestOption>(random.below(kTestOptionCount)));
   }
   return option_problem(random, regime, shape, options);
+}
+
+// Everything that a call may have, in turn: options in three of four, rotations
+// in every second one if the width is even, and lists or fields in every
+// fourth.
+inline TestProblem problem_of_all(TestRandom& random, int i) {
+  const auto regime = static_cast<Regime>(i % kRegimeCount);
+  const Shape shape = random_shape(random, 10);
+  TestProblem p = i % 4 == 0 ? random_problem(random, regime, shape)
+                             : random_option_problem(random, regime, shape);
+  if (i % 4 == 1) add_key_lists(random, p);
+  if (i % 4 == 2) add_fields(random, p);
+  if (shape.d % 2 == 0 && i % 8 < 4) add_rotation(random, p);
+  return p;
 }
 
 }  // namespace qkvet::reference

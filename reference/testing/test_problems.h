@@ -76,8 +76,10 @@ struct TestProblem {
   std::vector<uint8_t> mask;
   std::vector<double> bias, slopes, sink;
   std::vector<int64_t> q_len, kv_len, cu_q, cu_k;
-  std::vector<double> rope_cos, rope_sin;  // test_rope.h
+  std::vector<double> rope_cos, rope_sin;
   std::vector<int64_t> q_positions, k_positions;
+  std::vector<int64_t> segments_q, segments_k, full_ranges;
+  std::vector<uint8_t> tree;
   std::vector<int32_t> listed_keys, listed_counts;
 
   // Copies move the data: point at it when it is used.
@@ -101,6 +103,10 @@ struct TestProblem {
     problem.rotation = {problem.rotation.style, optional(rope_cos),
                         optional(rope_sin), optional(q_positions),
                         optional(k_positions)};
+    problem.fields.segments_q = optional(segments_q);
+    problem.fields.segments_k = optional(segments_k);
+    problem.fields.full_ranges = optional(full_ranges);
+    problem.fields.tree = optional(tree);
     return problem;
   }
 };

@@ -1,24 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 // The acceptance rules of published suites, each with the data, storage type
 // and widths of its suite; and that of the bound.
-#ifndef QKVET_PROPERTIES_ACCEPTANCE_ACCEPTANCE_RULES_H_
-#define QKVET_PROPERTIES_ACCEPTANCE_ACCEPTANCE_RULES_H_
+#ifndef QKVET_STUDIES_ACCEPTANCE_RULES_H_
+#define QKVET_STUDIES_ACCEPTANCE_RULES_H_
 
 #include <span>
 #include <vector>
 
-#include "properties/acceptance/acceptance.h"
 #include "reference/arithmetic/precision.h"
 #include "reference/bound/bound.h"
+#include "studies/acceptance/acceptance.h"
 
-namespace qkvet::properties::acceptance {
+namespace qkvet::studies {
 
-// The inputs of a rule besides the output.
-struct Evidence {
+// The inputs of a rule besides the output. Framework and magnitude are computed
+// for the first rule that reads them.
+class Evidence {
+ public:
+  // Both outlive this.
+  Evidence(const CallData& call, const OracleOutput& oracle);
   const CallData& call;
-  std::vector<double> expected;   // o of the oracle, rounded to storage
-  std::vector<double> framework;  // framework_run(), if some rule needs it
-  std::vector<double> magnitude;  // sum_j p_j |v_j|, if some rule needs it
+  std::vector<double> expected;  // o of the oracle, rounded to storage
+  const std::vector<double>& framework() const;  // framework_run()
+  const std::vector<double>& magnitude() const;  // sum_j p_j |v_j|
+
+ private:
+  const OracleOutput& oracle_;
+  mutable std::vector<double> framework_, magnitude_;
 };
 
 struct Rule {
@@ -26,8 +34,6 @@ struct Rule {
   const char* source;  // repository, snapshot, file
   const char* text;    // the rule
   Setting setting;
-  bool wants_framework;
-  bool wants_magnitude;
   bool (*accepts)(const Evidence& evidence, const std::vector<double>& o);
 };
 
@@ -52,6 +58,6 @@ class Truth {
 // storage, cpu_f32 for f32.
 PrecisionModel declared_model(Dtype dtype);
 
-}  // namespace qkvet::properties::acceptance
+}  // namespace qkvet::studies
 
-#endif  // QKVET_PROPERTIES_ACCEPTANCE_ACCEPTANCE_RULES_H_
+#endif  // QKVET_STUDIES_ACCEPTANCE_RULES_H_

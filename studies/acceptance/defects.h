@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The defects on which all rules are run, and the data that targets each.
-#ifndef QKVET_PROPERTIES_ACCEPTANCE_ACCEPTANCE_DEFECTS_H_
-#define QKVET_PROPERTIES_ACCEPTANCE_ACCEPTANCE_DEFECTS_H_
+#ifndef QKVET_STUDIES_ACCEPTANCE_DEFECTS_H_
+#define QKVET_STUDIES_ACCEPTANCE_DEFECTS_H_
 
 #include <cstdint>
 #include <span>
 
-#include "properties/acceptance/acceptance.h"
+#include "studies/acceptance/acceptance.h"
 
-namespace qkvet::properties::acceptance {
+namespace qkvet::studies {
 
 // The quantity that is measured for a defect.
 enum class Measure : uint8_t {
@@ -36,6 +36,6 @@ const Defect& defect_named(const char* name);
 Output defective_output(const Kernel& kernel, const Defect& defect,
                         double amount);
 
-}  // namespace qkvet::properties::acceptance
+}  // namespace qkvet::studies
 
-#endif  // QKVET_PROPERTIES_ACCEPTANCE_ACCEPTANCE_DEFECTS_H_
+#endif  // QKVET_STUDIES_ACCEPTANCE_DEFECTS_H_

@@ -2,7 +2,7 @@
 // Every rule is reimplemented from its suite's behaviour (the snapshots are
 // named with it). Comparisons are written so that NaN is accepted only where
 // the suite accepts it.
-#include "properties/acceptance/acceptance_rules.h"
+#include "studies/acceptance/rules.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,7 +11,7 @@
 #include "core/base/half.h"
 #include "properties/judging/compare.h"
 
-namespace qkvet::properties::acceptance {
+namespace qkvet::studies {
 namespace {
 
 using Numbers = std::vector<double>;
@@ -45,13 +45,13 @@ bool flash_attention_3(const Evidence& evidence, const Numbers& o) {
   for (const double x : evidence.expected)
     slack = std::max(slack, std::fabs(bf16(bf16(x + 0.3) - 0.3) - x));
   return largest_difference(o, evidence.expected) <=
-         2 * largest_difference(evidence.framework, evidence.expected) +
+         2 * largest_difference(evidence.framework(), evidence.expected) +
              2 * slack;
 }
 
 bool flash_attention_2_cache(const Evidence& evidence, const Numbers& o) {
   return largest_difference(o, evidence.expected) <=
-         3 * largest_difference(evidence.framework, evidence.expected) + 1e-5;
+         3 * largest_difference(evidence.framework(), evidence.expected) + 1e-5;
 }
 
 // The divisor is the square of the output on trial.
@@ -79,7 +79,7 @@ bool benchdnn(const Evidence& evidence, const Numbers& o, double epsilon) {
     const bool close = difference == 0 ||
                        (small && difference < kSmallDifference) ||
                        (small ? difference : difference / expected) <= relative;
-    if (!close && !(difference <= epsilon * evidence.magnitude[n]))
+    if (!close && !(difference <= epsilon * evidence.magnitude()[n]))
       return false;
   }
   return true;
@@ -130,90 +130,67 @@ constexpr Rule kRules[] = {
      "max abs(o - ref) <= 2 max abs(pt - ref) + 2 max abs(ref + 0.3 - 0.3 - "
      "ref), pt a bf16 run of PyTorch",
      {Dtype::kBf16, 128, 54, InputLaw::kNormal},
-     true,
-     false,
      flash_attention_3},
     {"FA2 kvcache, bf16",
      "Dao-AILab/flash-attention 0251105a, tests/test_flash_attn.py",
      "max abs(o - ref) <= 3 max abs(pt - ref) + 1e-5",
      {Dtype::kBf16, 128, 12, InputLaw::kNormal},
-     true,
-     false,
      flash_attention_2_cache},
     {"ggml, f16",
      "ggml-org/ggml d99724f2, tests/test-backend-ops.cpp",
      "sum (o - ref)^2 <= 5e-4 sum o^2",
      {Dtype::kF16, 128, 64, InputLaw::kUniform},
-     false,
-     false,
      ggml},
     {"benchdnn --sdpa, f16",
      "uxlfoundation/oneDNN 3f27bec2, tests/benchdnn/sdpa/sdpa.cpp",
      "abs(o - ref) <= 8 (1 + n) 2^-10 abs(ref), or <= 2^-10 sum p abs(v)",
      {Dtype::kF16, 64, 64, InputLaw::kIntegers},
-     false,
-     true,
      benchdnn_f16},
     {"benchdnn --sdpa, bf16",
      "uxlfoundation/oneDNN 3f27bec2, tests/benchdnn/sdpa/sdpa.cpp",
      "abs(o - ref) <= 8 (1 + n) 2^-7 abs(ref), or <= 2^-7 sum p abs(v)",
      {Dtype::kBf16, 64, 64, InputLaw::kIntegers},
-     false,
-     true,
      benchdnn_bf16},
     {"cudnn-frontend, bf16",
      "NVIDIA/cudnn-frontend 3929da2, test_mhas_v2.py",
      "abs(o - ref) <= 2e-2 + 2e-2 abs(ref)",
      {Dtype::kBf16, 128, 64, InputLaw::kSparseIntegers},
-     false,
-     false,
      within_2e_2},
     {"FlashInfer 1e-3, f16",
      "flashinfer-ai/flashinfer fb28d724, "
      "tests/attention",
-     "abs(o - ref) <= 1e-3 + 1e-3 abs(ref)", kF16Normal, false, false,
-     within_1e_3},
+     "abs(o - ref) <= 1e-3 + 1e-3 abs(ref)", kF16Normal, within_1e_3},
     {"FlashInfer 1e-2, f16",
      "flashinfer-ai/flashinfer fb28d724, "
      "tests/attention",
-     "abs(o - ref) <= 1e-2 + 1e-2 abs(ref)", kF16Normal, false, false,
-     within_1e_2},
+     "abs(o - ref) <= 1e-2 + 1e-2 abs(ref)", kF16Normal, within_1e_2},
     {"TransformerEngine, bf16",
      "NVIDIA/TransformerEngine d0067d0d, test_attention.py",
      "abs(o - ref) <= 1.5e-2 + 1.5e-2 abs(ref)",
      {Dtype::kBf16, 64, 64, InputLaw::kNormal},
-     false,
-     false,
      within_1_5e_2},
     {"CUTLASS 77, f16", "NVIDIA/cutlass 7107b055, examples/77_blackwell_fmha",
-     "max abs(o - ref) < 1e-2 and mean abs(o - ref) < 1e-3", kF16Normal, false,
-     false, cutlass},
+     "max abs(o - ref) < 1e-2 and mean abs(o - ref) < 1e-3", kF16Normal,
+     cutlass},
     {"ONNX, f32",
      "onnx/onnx f7546912, onnx/backend/test/case/node (at most 18 keys there)",
      "abs(o - ref) <= 1e-7 + 1e-3 abs(ref)",
      {Dtype::kF32, 8, 24, InputLaw::kPositive},
-     false,
-     false,
      onnx},
     {"KernelBench, f16",
      "ScalingIntelligence/KernelBench 423217d, level 1, problem 97",
      "abs(o - ref) <= 1e-2 + 1e-2 abs(ref)",
      {Dtype::kF16, 128, 64, InputLaw::kPositive},
-     false,
-     false,
      within_1e_2},
     {"KernelBench, f32",
      "ScalingIntelligence/KernelBench 423217d, level 1, problem 97",
      "abs(o - ref) <= 1e-4 + 1e-4 abs(ref)",
      {Dtype::kF32, 128, 64, InputLaw::kPositive},
-     false,
-     false,
      within_1e_4},
     {"TritonBench decode, f16",
      "meta-pytorch/tritonbench 23e4be63, "
      "tritonbench/operators/decoding_attention/operator.py",
-     "abs(o - ref) <= 1e-3 + 0.5 abs(ref)", kF16Normal, false, false,
-     tritonbench}};
+     "abs(o - ref) <= 1e-3 + 0.5 abs(ref)", kF16Normal, tritonbench}};
 
 bool inside(const std::vector<double>& actual, const std::vector<double>& truth,
             const std::vector<double>& bound, Dtype dtype) {
@@ -233,6 +210,34 @@ const Rule& rule_named(const char* name) {
   return *std::find_if(
       std::begin(kRules), std::end(kRules),
       [&](const Rule& rule) { return std::strcmp(rule.name, name) == 0; });
+}
+
+Evidence::Evidence(const CallData& data, const OracleOutput& oracle)
+    : call(data), oracle_(oracle) {
+  for (const double x : oracle.o) expected.push_back(round_to(call.dtype(), x));
+}
+
+const std::vector<double>& Evidence::framework() const {
+  if (framework_.empty()) framework_ = framework_run(call);
+  return framework_;
+}
+
+const std::vector<double>& Evidence::magnitude() const {
+  if (!magnitude_.empty()) return magnitude_;
+  const Shape& s = call.shape();
+  const auto width = static_cast<size_t>(s.dv);
+  magnitude_.assign(oracle_.o.size(), 0);
+  for (int64_t row = 0; row < s.B * s.Tq; ++row) {
+    double* out = magnitude_.data() + static_cast<size_t>(row) * width;
+    for (int64_t j = 0; j < s.Tk; ++j) {
+      const double p = oracle_.weights[static_cast<size_t>(row * s.Tk + j)];
+      const float* v =
+          call.v().data() + static_cast<size_t>(row / s.Tq * s.Tk + j) * width;
+      for (size_t t = 0; t < width; ++t)
+        out[t] += p * static_cast<double>(std::fabs(v[t]));
+    }
+  }
+  return magnitude_;
 }
 
 PrecisionModel declared_model(Dtype dtype) {
@@ -256,4 +261,4 @@ bool Truth::accepts(const Output& output, bool with_lse) const {
           inside(output.lse, oracle_.lse, bound_.lse, lse_dtype(dtype_)));
 }
 
-}  // namespace qkvet::properties::acceptance
+}  // namespace qkvet::studies

@@ -6,10 +6,10 @@
 #include <cmath>
 
 #include "core/base/half.h"
-#include "properties/acceptance/acceptance_page.h"
-#include "properties/acceptance/acceptance_study.h"
+#include "studies/acceptance/page.h"
+#include "studies/acceptance/study.h"
 
-namespace qkvet::properties::acceptance::acceptance_test {
+namespace qkvet::studies::acceptance_test {
 namespace {
 
 const Comparison& row(const std::vector<Comparison>& all, const char* rule,
@@ -58,7 +58,6 @@ std::vector<Comparison> compare_one(bool (*accepts)(const Evidence&,
                                     Models models) {
   static Rule rule;
   rule = rule_named("FA2 kvcache, bf16");
-  rule.wants_framework = false;
   rule.accepts = accepts;
   return compare_rules({{128}, 1}, std::span(&rule, 1), models);
 }
@@ -173,4 +172,4 @@ TEST(Acceptance, CellsSayWhatWasNoticed) {
 }
 
 }  // namespace
-}  // namespace qkvet::properties::acceptance::acceptance_test
+}  // namespace qkvet::studies::acceptance_test

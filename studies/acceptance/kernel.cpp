@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "core/base/half.h"
-#include "properties/acceptance/acceptance.h"
+#include "studies/acceptance/acceptance.h"
 
-namespace qkvet::properties::acceptance {
+namespace qkvet::studies {
 namespace {
 
 // In lanes, so that it is fast although the compiler may not reorder sums.
@@ -133,4 +133,4 @@ std::vector<double> framework_run(const CallData& call) {
   return out;
 }
 
-}  // namespace qkvet::properties::acceptance
+}  // namespace qkvet::studies

@@ -3,8 +3,8 @@
 // defects, shapes and storage types (others.md is the result). This file has
 // the data, a correct kernel with hooks for defects, and the run of a framework
 // in half precision that some rules compare with.
-#ifndef QKVET_PROPERTIES_ACCEPTANCE_ACCEPTANCE_H_
-#define QKVET_PROPERTIES_ACCEPTANCE_ACCEPTANCE_H_
+#ifndef QKVET_STUDIES_ACCEPTANCE_ACCEPTANCE_H_
+#define QKVET_STUDIES_ACCEPTANCE_ACCEPTANCE_H_
 
 #include <cstdint>
 #include <vector>
@@ -14,7 +14,9 @@
 #include "core/case/recipe.h"
 #include "reference/arithmetic/oracle.h"
 
-namespace qkvet::properties::acceptance {
+namespace qkvet::studies {
+using namespace reference;
+using namespace properties;
 
 // How a suite fills q, k and v.
 enum class InputLaw : uint8_t {
@@ -118,6 +120,6 @@ class Kernel {
 // k, scores, weights and output rounded to storage.
 std::vector<double> framework_run(const CallData& call);
 
-}  // namespace qkvet::properties::acceptance
+}  // namespace qkvet::studies
 
-#endif  // QKVET_PROPERTIES_ACCEPTANCE_ACCEPTANCE_H_
+#endif  // QKVET_STUDIES_ACCEPTANCE_ACCEPTANCE_H_

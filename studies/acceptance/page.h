@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The page of the comparison, in Markdown.
-#ifndef QKVET_PROPERTIES_ACCEPTANCE_ACCEPTANCE_PAGE_H_
-#define QKVET_PROPERTIES_ACCEPTANCE_ACCEPTANCE_PAGE_H_
+#ifndef QKVET_STUDIES_ACCEPTANCE_PAGE_H_
+#define QKVET_STUDIES_ACCEPTANCE_PAGE_H_
 
 #include <span>
 #include <string>
 
-#include "properties/acceptance/acceptance_study.h"
+#include "studies/acceptance/study.h"
 
-namespace qkvet::properties::acceptance {
+namespace qkvet::studies {
 
 // "up to 4,096 keys", "1.2 %", "never", "alarm", ...
 std::string cell_text(const Cell& cell, Measure measure);
@@ -17,6 +17,6 @@ std::string cell_text(const Cell& cell, Measure measure);
 std::string page_text(std::span<const Comparison> comparisons,
                       const Effort& effort);
 
-}  // namespace qkvet::properties::acceptance
+}  // namespace qkvet::studies
 
-#endif  // QKVET_PROPERTIES_ACCEPTANCE_ACCEPTANCE_PAGE_H_
+#endif  // QKVET_STUDIES_ACCEPTANCE_PAGE_H_

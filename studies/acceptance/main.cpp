@@ -7,10 +7,10 @@
 #include <fstream>
 #include <string>
 
-#include "properties/acceptance/acceptance_page.h"
+#include "studies/acceptance/page.h"
 
 int main(int argc, char** argv) {
-  using namespace qkvet::properties::acceptance;
+  using namespace qkvet::studies;
   Effort effort = full_effort();
   const char* file = nullptr;
   for (int i = 1; i < argc; ++i) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "properties/acceptance/acceptance_defects.h"
+#include "studies/acceptance/defects.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 
-namespace qkvet::properties::acceptance {
+namespace qkvet::studies {
 namespace {
 
 constexpr int64_t kPads = 24;
@@ -168,4 +168,4 @@ Output defective_output(const Kernel& kernel, const Defect& defect,
   return output;
 }
 
-}  // namespace qkvet::properties::acceptance
+}  // namespace qkvet::studies

@@ -3,9 +3,9 @@
 #include <numbers>
 
 #include "core/base/half.h"
-#include "properties/acceptance/acceptance.h"
+#include "studies/acceptance/acceptance.h"
 
-namespace qkvet::properties::acceptance {
+namespace qkvet::studies {
 namespace {
 
 constexpr uint64_t kSeed = 1;
@@ -164,4 +164,4 @@ int64_t CallData::visible(int64_t i) const {
   return i + 1 + (causal_ == Causal::kBottomRight ? shape_.Tk - shape_.Tq : 0);
 }
 
-}  // namespace qkvet::properties::acceptance
+}  // namespace qkvet::studies

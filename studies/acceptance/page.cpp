@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "properties/acceptance/acceptance_page.h"
+#include "studies/acceptance/page.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 
-namespace qkvet::properties::acceptance {
+namespace qkvet::studies {
 namespace {
 
 using Comparisons = std::span<const Comparison>;
@@ -242,4 +242,4 @@ std::string page_text(std::span<const Comparison> comparisons,
   return text;
 }
 
-}  // namespace qkvet::properties::acceptance
+}  // namespace qkvet::studies

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "properties/acceptance/acceptance_study.h"
+#include "studies/acceptance/study.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +9,7 @@
 
 #include "core/base/half.h"
 
-namespace qkvet::properties::acceptance {
+namespace qkvet::studies {
 namespace {
 
 // Amounts are tried on a grid of eight steps to a factor of two.
@@ -37,8 +37,7 @@ struct Sample {
       : call(std::move(data)),
         kernel(call),
         truth(call, models(call.dtype())),
-        evidence{call, {}, {}, {}} {
-    gather(rules);
+        evidence(call, truth.oracle()) {
     const Output correct = kernel.run({});
     const auto add = [&](std::function<bool(const Output&)> accepts) {
       const bool alarms = !accepts(correct);
@@ -55,36 +54,6 @@ struct Sample {
   }
   Sample(const Sample&) = delete;
   Sample& operator=(const Sample&) = delete;
-
-  void gather(std::span<const Rule* const> rules) {
-    for (const double x : truth.oracle().o)
-      evidence.expected.push_back(round_to(call.dtype(), x));
-    const auto wanted = [&](bool Rule::*what) {
-      return std::any_of(rules.begin(), rules.end(),
-                         [&](const Rule* rule) { return rule->*what; });
-    };
-    if (wanted(&Rule::wants_framework))
-      evidence.framework = framework_run(call);
-    if (wanted(&Rule::wants_magnitude)) add_magnitude();
-  }
-
-  void add_magnitude() {
-    const Shape& s = call.shape();
-    const auto width = static_cast<size_t>(s.dv);
-    evidence.magnitude.assign(truth.oracle().o.size(), 0);
-    for (int64_t row = 0; row < s.B * s.Tq; ++row) {
-      double* out =
-          evidence.magnitude.data() + static_cast<size_t>(row) * width;
-      for (int64_t j = 0; j < s.Tk; ++j) {
-        const double p =
-            truth.oracle().weights[static_cast<size_t>(row * s.Tk + j)];
-        const float* v = call.v().data() +
-                         static_cast<size_t>(row / s.Tq * s.Tk + j) * width;
-        for (size_t t = 0; t < width; ++t)
-          out[t] += p * static_cast<double>(std::fabs(v[t]));
-      }
-    }
-  }
 };
 
 // The verdict of one judge on one sample with one defect.
@@ -294,4 +263,4 @@ int exit_code(std::span<const Comparison> comparisons) {
   return alarms_of_ours(comparisons) + alarms_of_theirs(comparisons) > 0;
 }
 
-}  // namespace qkvet::properties::acceptance
+}  // namespace qkvet::studies

@@ -2,18 +2,18 @@
 // Runs every rule and the bound on every defect, on the data of the rule's
 // suite and on data that targets the defect. They also run on the correct
 // kernel: a rule that refuses it has noticed nothing, but raised an alarm.
-#ifndef QKVET_PROPERTIES_ACCEPTANCE_ACCEPTANCE_STUDY_H_
-#define QKVET_PROPERTIES_ACCEPTANCE_ACCEPTANCE_STUDY_H_
+#ifndef QKVET_STUDIES_ACCEPTANCE_STUDY_H_
+#define QKVET_STUDIES_ACCEPTANCE_STUDY_H_
 
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
 
-#include "properties/acceptance/acceptance_defects.h"
-#include "properties/acceptance/acceptance_rules.h"
+#include "studies/acceptance/defects.h"
+#include "studies/acceptance/rules.h"
 
-namespace qkvet::properties::acceptance {
+namespace qkvet::studies {
 
 // The results of one judge for one defect on one kind of data. Lengths are
 // numbers of keys.
@@ -61,6 +61,6 @@ int64_t alarms_of_theirs(std::span<const Comparison> comparisons);
 // 1 if there are any false alarms: the comparison is then meaningless.
 int exit_code(std::span<const Comparison> comparisons);
 
-}  // namespace qkvet::properties::acceptance
+}  // namespace qkvet::studies
 
-#endif  // QKVET_PROPERTIES_ACCEPTANCE_ACCEPTANCE_STUDY_H_
+#endif  // QKVET_STUDIES_ACCEPTANCE_STUDY_H_
