@@ -39,7 +39,8 @@ NOT_RUN = {
 FOLDERS = {"examples/README.md": ROOT / "examples"}
 # Costly as they are on the page: run with these additional words, which end them
 # sooner.
-SOONER = {"README.md: qkvet check faulty/mask_after_softmax": "--fail-fast"}
+SOONER = {"README.md: qkvet check faulty/mask_after_softmax": "--fail-fast",
+          "examples/README.md: qkvet check": "--fail-fast"}
 # Commands without inputs that cost almost nothing are run everywhere they are named.
 CHEAP = {("new",), ("explain",), ("demo", "memory"), ("demo", "inspect"), ("demo", "trace")}
 # Options of other programs in inline code.
