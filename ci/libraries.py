@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Judges released attention libraries, an entry for each file of
 examples/libraries/declarations, and writes the results: verdicts.json, and from
-it the page verdicts.md and the table of README.md (ci/libraries_page.py).
+it the page verdicts.md and the marked parts of README.md (ci/libraries_page.py).
 
     python3 ci/libraries.py                       # what this Python can import
     python3 ci/libraries.py --environment ~/libs  # makes it, installs, judges

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pages of ci/libraries.py, only from verdicts.json: verdicts.md, and the
-tables between marks of README.md beside it."""
+parts between marks of README.md beside it."""
 import collections
 import json
 
@@ -200,7 +200,6 @@ def write_pages(folder, rows, findings):
     (folder / "verdicts.md").write_text(page(rows))
     readme = folder / "README.md"
     if readme.exists():
-        text = between(readme.read_text(), "verdicts", [
-            summary(rows), "", *table(rows), *missing(rows)])
+        text = between(readme.read_text(), "verdicts", [summary(rows)])
         readme.write_text(between(text, "findings",
                                   findings_table(rows, findings)))

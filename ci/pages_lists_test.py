@@ -3,6 +3,7 @@
 of kernels and links in all pages. The text beside a name in a table is written by hand,
 so the tables are not generated: here they are checked for completeness."""
 import collections
+import pathlib
 import re
 
 import pytest
@@ -44,11 +45,20 @@ def in_folder(folder):
             } - {"README.md"}
 
 
+def broken_examples():
+    return {pathlib.PurePath(path).name for path in tracked("examples/*")
+            if path.count("/") == 1 and path.endswith((".c", ".cpp"))
+            and ("_broken" in path or "def BROKEN" in text_of(path))}
+
+
 # A page, what it lists, and what there is.
 WHOLE = {
     "cli/commands.md": (
         lambda text: set(re.findall(r"qkvet ([a-z][a-z-]+)", text_of("README.md") + text)),
         commands),
+    "examples/README.md": (
+        lambda text: set(re.findall(r"^    \$ qkvet check (\S+)", text, re.M)),
+        broken_examples),
     "fuzz/README.md": (first_cells, lambda: names("fuzz")),
     "golden/README.md": (
         lambda text: {" ".join(row) for row in

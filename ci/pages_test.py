@@ -29,16 +29,18 @@ from qkvet.campaign import __main__ as campaign  # noqa: E402
 
 # Not run here, and why: a page, or "page: how its commands begin".
 NOT_RUN = {
-    "examples/README.md": "Examples.ReadmeShowsWhatTheProgramPrints runs them",
     "examples/foreign/README.md": "needs the repositories of others (get.sh)",
     "examples/libraries/findings.md": "needs released libraries; ci/libraries.py runs them",
-    "cli/walks.md: qkvet demo train": "train_demo_test looks at what is trained; its "
+    "cli/demos.md: qkvet demo train": "train_demo_test looks at what is trained; its "
                                         "last digits are the machine's",
     "python/README.md": "python/tests/test_readme.py runs its blocks",
 }
+# The folder of the commands of a page, where it is not an empty one.
+FOLDERS = {"examples/README.md": ROOT / "examples"}
 # Costly as they are on the page: run with these additional words, which end them
 # sooner.
-SOONER = {"README.md: qkvet check faulty/mask_after_softmax": "--fail-fast"}
+SOONER = {"README.md: qkvet check faulty/mask_after_softmax": "--fail-fast",
+          "examples/README.md: qkvet check": "--fail-fast"}
 # Commands without inputs that cost almost nothing are run everywhere they are named.
 CHEAP = {("new",), ("explain",), ("demo", "memory"), ("demo", "inspect"), ("demo", "trace")}
 # Options of other programs in inline code.
@@ -130,7 +132,7 @@ def cache(tmp_path_factory):
 
 @pytest.mark.parametrize("page", [page for page in PAGES if is_followed(page)])
 def test_what_a_page_shows_is_printed(page, tmp_path):
-    wrong, right = do_steps(page, text_of(page), tmp_path)
+    wrong, right = do_steps(page, text_of(page), FOLDERS.get(page, tmp_path))
     if "built without libFuzzer" in "".join(wrong):
         pytest.skip("the program was built without libFuzzer")
     if REWRITE and wrong:

@@ -308,25 +308,6 @@ TEST(Inspect, ColourIsForTerminals) {
   EXPECT_NE(plain.find("█"), std::string::npos);
 }
 
-TEST(Inspect, TheWalkShowsWhatTheProgramSays) {
-  const std::string walks = read_text(QKVET_WALKS);
-  const size_t at = walks.find("\n    $ qkvet demo inspect ");
-  ASSERT_NE(at, std::string::npos);
-  std::istringstream block(walks.substr(at + 1));
-  std::string line;
-  std::getline(block, line);
-  const Ran ran = run_qkvet(line.substr(std::string("    $ qkvet ").size()),
-                            scratch(), kUtf8);
-  int shown = 0;
-  while (std::getline(block, line) && line.starts_with("    ")) {
-    line.erase(0, 4);
-    if (line == "[...]") continue;
-    EXPECT_NE(ran.out.find(line + "\n"), std::string::npos) << line;
-    ++shown;
-  }
-  EXPECT_GT(shown, 10);
-}
-
 TEST(Inspect, HelpNamesWhatThereIs) {
   const Ran ran = run_qkvet("demo inspect --help");
   EXPECT_EQ(ran.exit, 0);

@@ -242,7 +242,8 @@ TEST(JudgeExamples, RecordedVerdictsAreAPage) {
   EXPECT_NE(readme.find("<!-- end of findings -->\nbehind\n"),
             std::string::npos)
       << readme;
-  EXPECT_NE(readme.find("`numpy:half`"), std::string::npos) << readme;
+  EXPECT_NE(readme.find("1 entries of 0 libraries"), std::string::npos)
+      << readme;
   EXPECT_NE(readme.find("| `torch_nan_in_a_query` | bug |"), std::string::npos)
       << readme;
   EXPECT_EQ(readme.find("old"), std::string::npos) << readme;

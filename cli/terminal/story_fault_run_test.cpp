@@ -94,7 +94,7 @@ TEST(StoryFaultReport, SaysWhatReachesAnAnswerAndWhoseFaultItIs) {
   }
 }
 
-// The line is directly below its subject, as in the README.
+// The line is directly below its subject.
 TEST(StoryFaultReport, ALeakStandsBelowTheActualNumber) {
   const std::string command = "replay " + std::string(kReplays[0].value) +
                               " --law cache_agrees_with_history --kernel "
@@ -105,21 +105,6 @@ TEST(StoryFaultReport, ALeakStandsBelowTheActualNumber) {
       std::regex("\n  actual  [^\n]*\n {14}LEAK: a token of sequence b "
                  "reaches sequence a: b0\n  whose       The")))
       << ran.out;
-  const std::string walks = read_text(QKVET_WALKS);
-  const size_t at = walks.find("\n    $ qkvet " + command + "\n");
-  ASSERT_NE(at, std::string::npos);
-  std::istringstream block(walks.substr(at + 1));
-  std::string line;
-  std::getline(block, line);
-  int shown = 0;
-  while (std::getline(block, line) && line.starts_with("    ")) {
-    line.erase(0, 4);
-    line.erase(std::min(line.find("   case 1,"), line.size()));
-    if (line.find("[...]") != std::string::npos) continue;
-    EXPECT_NE(ran.out.find(line), std::string::npos) << line;
-    ++shown;
-  }
-  EXPECT_GT(shown, 10);
 }
 
 TEST(StoryFaultReport, ChecksSayItInEveryForm) {
