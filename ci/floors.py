@@ -47,7 +47,7 @@ OTHER_NAMESPACES = {"impl": {"simt", "qkvet::bench"},
 RESERVED = {
     "rapidcheck": {"properties/cases/case_generator.h",
                    "properties/run/shrink.cpp"},
-    "CLI/": {"cli/describe/command_line.cpp"},
+    "CLI/": {"cli/describe/command_line.h", "cli/describe/pages.h"},
     "sha2.h": {"core/base/sha256.cpp"},
     "minizip/": {"core/files/npz.cpp"},
     "protozero/": {"core/files/onnx_reading.h"},

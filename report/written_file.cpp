@@ -119,7 +119,7 @@ std::string write_file(const std::string& path, const std::string& content) {
   return whole ? "" : path + kNotInFull;
 }
 
-std::string make_scratch_folder(const std::string& lead) {
+ScratchFolder::ScratchFolder(const std::string& lead) {
   const fs::path pattern = lead + "-XXXXXX";
   std::error_code code;
   for (const auto& entry :
@@ -136,10 +136,15 @@ std::string make_scratch_folder(const std::string& lead) {
     close(fd);
   }
   std::string name = pattern.string();
-  if (mkdtemp(name.data()) == nullptr) return "";
+  if (mkdtemp(name.data()) == nullptr) return;
+  path_ = name;
   const int held = open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (held >= 0) flock(held, LOCK_EX | LOCK_NB);  // open until the process ends
-  return name;
+}
+
+ScratchFolder::~ScratchFolder() {
+  std::error_code code;
+  if (!path_.empty() && !kept_) fs::remove_all(path_, code);
 }
 
 GrowingFile::~GrowingFile() {

@@ -19,9 +19,22 @@ std::string not_writable_reason(const std::string& path);
 // error is one line.
 std::string write_file(const std::string& path, const std::string& content);
 
-// A new folder "LEAD-XXXXXX", which this process holds until it ends; folders
-// of dead processes are removed. "" if it cannot be made.
-std::string make_scratch_folder(const std::string& lead);
+// A new folder "LEAD-XXXXXX", which is removed with the object. Folders of dead
+// processes are removed, too.
+class ScratchFolder {
+ public:
+  explicit ScratchFolder(const std::string& lead);
+  ~ScratchFolder();
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+
+  const std::string& path() const { return path_; }  // "" if there is none
+  void keep() { kept_ = true; }
+
+ private:
+  std::string path_;
+  bool kept_ = false;
+};
 
 // A file that is written during a run and always ends with a whole line. One
 // run at a time writes it.

@@ -27,8 +27,10 @@ std::string read_to_end(int fd) {
   }
 }
 
-// 0 or an error number.
-int spawn(const std::vector<std::string>& words, int output, pid_t* pid) {
+}  // namespace
+
+std::string start_child(const std::vector<std::string>& words, int output,
+                        bool own_group, pid_t* pid) {
   std::vector<std::string> copies = words;
   std::vector<char*> arguments;
   arguments.reserve(copies.size() + 1);
@@ -39,13 +41,18 @@ int spawn(const std::vector<std::string>& words, int output, pid_t* pid) {
   posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_adddup2(&actions, output, 1);
   posix_spawn_file_actions_adddup2(&actions, output, 2);
-  const int failed = posix_spawn(pid, arguments[0], &actions, nullptr,
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  if (own_group) posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  posix_spawnattr_setpgroup(&attributes, 0);
+  const int failed = posix_spawn(pid, arguments[0], &actions, &attributes,
                                  arguments.data(), environ);
+  posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
-  return failed;
+  return failed == 0
+             ? ""
+             : "cannot start " + words[0] + ": " + std::strerror(failed);
 }
-
-}  // namespace
 
 bool ChildResult::ended_well() const {
   return error.empty() && WIFEXITED(status) && WEXITSTATUS(status) == 0;
@@ -65,14 +72,12 @@ ChildResult run_child(const std::vector<std::string>& words) {
     return result;
   }
   pid_t pid = -1;
-  const int failed = spawn(words, ends[1], &pid);
+  result.error = start_child(words, ends[1], /*own_group=*/false, &pid);
   close(ends[1]);
-  if (failed == 0) {
+  if (result.error.empty()) {
     result.output = read_to_end(ends[0]);
     while (waitpid(pid, &result.status, 0) < 0 && errno == EINTR) {
     }
-  } else {
-    result.error = "cannot start " + words[0] + ": " + std::strerror(failed);
   }
   close(ends[0]);
   return result;

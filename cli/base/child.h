@@ -3,6 +3,8 @@
 #ifndef QKVET_CLI_BASE_CHILD_H_
 #define QKVET_CLI_BASE_CHILD_H_
 
+#include <sys/types.h>
+
 #include <string>
 #include <vector>
 
@@ -19,6 +21,11 @@ struct ChildResult {
 
 // words[0] is the path of the program; its stdin is empty.
 ChildResult run_child(const std::vector<std::string>& words);
+
+// The same, without waiting: stdout and stderr go to the file `output`. With
+// `own_group` the processes that it forks are in its group. "" or one line.
+std::string start_child(const std::vector<std::string>& words, int output,
+                        bool own_group, pid_t* pid);
 
 }  // namespace qkvet::cli
 

@@ -227,10 +227,7 @@ TEST_F(Files, AnEmptyValueIsNoMissingOption) {
       const std::string line = "--parse-only " + option.command + " " + word;
       const Ran ran = run_qkvet(line);
       EXPECT_EQ(ran.exit, 2) << line;
-      EXPECT_NE(ran.error.find(option.name + ": an empty value"),
-                std::string::npos)
-          << line << "\n"
-          << ran.error;
+      EXPECT_TRUE(has(ran.error, option.name + ": an empty value")) << line;
     }
   }
   for (const char* line :
@@ -282,7 +279,7 @@ TEST_F(Files, NoOutputTakesThePlaceOfAnInput) {
     const std::string before = read_text(scratch() / row.output);
     const Ran ran = run(row.words);
     EXPECT_EQ(ran.exit, 2) << row.words << ran.out;
-    EXPECT_NE(ran.error.find(row.output), std::string::npos) << ran.error;
+    EXPECT_TRUE(has(ran.error, row.output));
     EXPECT_EQ(read_text(scratch() / row.output), before) << row.words;
   }
   expect_wrong_use(run("report run.jsonl --html x.html --junit x.html"),
@@ -300,9 +297,7 @@ TEST_F(Files, AFullDiskIsNoSuccess) {
         std::string("report run.jsonl > /dev/full")}) {
     const Ran ran = run(words);
     EXPECT_EQ(ran.exit, 2) << words << ran.out;
-    EXPECT_NE(ran.error.find("cannot be written in full"), std::string::npos)
-        << words << "\n"
-        << ran.error;
+    EXPECT_TRUE(has(ran.error, "cannot be written in full")) << words;
   }
   EXPECT_TRUE(fs::is_character_file("/dev/full"));
 }
@@ -360,7 +355,7 @@ TEST_F(Files, WithTheLeastThatIsAskedForKernelsPass) {
       "sh -c 'ulimit -v 4194304; ulimit -s 2048; ulimit -n 128; exec \"$0\" "
       "\"$@\"'");
   EXPECT_EQ(ran.error, "");
-  EXPECT_NE(ran.out.find(" 0 failed"), std::string::npos) << ran.out;
+  EXPECT_TRUE(has(ran.out, " 0 failed"));
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/base/program_run.h"
 
-#include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -52,6 +51,14 @@ Ran run_qkvet(const std::string& arguments, const fs::path& folder,
   return ran;
 }
 
+Ran exits(int code, Ran ran, const char* file, int line) {
+  if (ran.exit != code)
+    ADD_FAILURE_AT(file, line)
+        << "exit code " << ran.exit << ", expected " << code << "\n"
+        << ran.out << ran.error;
+  return ran;
+}
+
 void expect_wrong_use(const Ran& ran, const std::string& part, bool others) {
   EXPECT_EQ(ran.exit, 2) << ran.out << ran.error;
   ASSERT_FALSE(ran.error.empty());
@@ -59,9 +66,20 @@ void expect_wrong_use(const Ran& ran, const std::string& part, bool others) {
   const size_t start = before == std::string::npos ? 0 : before + 1;
   const std::string last = ran.error.substr(start);
   EXPECT_TRUE(last.starts_with("qkvet: ")) << ran.error;
-  EXPECT_NE(last.find(part), std::string::npos) << ran.error;
+  EXPECT_TRUE(has(last, part)) << ran.error;
   EXPECT_EQ(last.back(), '\n');
   EXPECT_EQ(start > 0, others) << ran.error;
+}
+
+testing::AssertionResult has(const std::string& text, const std::string& part) {
+  return (text.find(part) != std::string::npos ? testing::AssertionSuccess()
+                                               : testing::AssertionFailure())
+         << "\"" << part << "\" in:\n"
+         << text;
+}
+
+testing::AssertionResult has(const Ran& ran, const std::string& part) {
+  return has(ran.out, part);
 }
 
 std::string read_text(const fs::path& file) {

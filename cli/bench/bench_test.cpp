@@ -115,8 +115,7 @@ TEST(ModelText, IsReadAsACaseSpellsExtents) {
       {"Tk4.2", "ascending"},
       {"Tk2k", "ascending"},
       {"Tk1..2", "ascending"}};
-  for (const auto& [text, part] : rows)
-    EXPECT_NE(read(text).find(part), std::string::npos) << read(text);
+  for (const auto& [text, part] : rows) EXPECT_TRUE(has(read(text), part));
   for (const char* const text : {"H3", "L2,H4", "Tk1.5", "f16,L32", "H-1"})
     EXPECT_TRUE(is_model_text(text)) << text;
   for (const char* const text : {"scalar/plain", "./lib.so", "mine.cpp",
@@ -130,9 +129,9 @@ TEST(Contexts, TooLargeIsSaidBeforehand) {
   EXPECT_EQ(too_large(bench), "");
   bench.H = bench.Hkv = bench.d = 1 << 12;
   bench.contexts = {8, 1 << 24};
-  EXPECT_NE(too_large(bench).find("are free"), std::string::npos);
+  EXPECT_TRUE(has(too_large(bench), "are free"));
   bench.H = bench.Hkv = bench.d = 1 << 24;
-  EXPECT_NE(too_large(bench).find("any memory"), std::string::npos);
+  EXPECT_TRUE(has(too_large(bench), "any memory"));
 }
 
 // Steps, cuts and recomputing, with grouped heads and by both ways of going on.
@@ -179,7 +178,7 @@ TEST(BenchDecode, WhatGoesWrongIsTheError) {
     const DecodeResult result = bench_decode(
         bench, *executor, number_of(*executor, row.kernel, "tables"));
     EXPECT_EQ(result.error.empty(), *row.error == 0) << result.error;
-    EXPECT_NE(result.error.find(row.error), std::string::npos) << result.error;
+    EXPECT_TRUE(has(result.error, row.error));
     EXPECT_EQ(result.died, row.died);
   }
 }
@@ -261,8 +260,7 @@ TEST(KvMemory, TheKernelIsAsked) {
   EXPECT_EQ(told.error, "");
   EXPECT_EQ(told.bytes, kv_bytes(small));
   EXPECT_EQ(asked("no_truncate", small).bytes, -1);  // without memory()
-  EXPECT_NE(asked("wrong_memory", small).error.find("memory() returns -"),
-            std::string::npos);
+  EXPECT_TRUE(has(asked("wrong_memory", small).error, "memory() returns -"));
   EXPECT_FALSE(asked("wrong_memory", small).died);
   EXPECT_TRUE(asked("memory_crash", small).died);
   // It keeps codes as floats, and so takes four times the size by the formula.
@@ -285,7 +283,7 @@ TEST(BenchProgram, PrintsTheTable) {
   for (const char* const part :
        {"kv_cache/contiguous   f32,H4,Hkv2,d4", "context N", "growth", "N^1  ",
         "N^2", "plain loop, GB/s", "\n         64  "})
-    EXPECT_NE(ran.out.find(part), std::string::npos) << part << ran.out;
+    EXPECT_TRUE(has(ran.out, part)) << part;
   std::istringstream lines(read_text(json));
   std::vector<nlohmann::json> objects;
   for (std::string line; std::getline(lines, line);)
@@ -303,7 +301,7 @@ TEST(BenchProgram, TakesSeveralKernelsAndOneContext) {
   EXPECT_EQ(ran.exit, 0) << ran.error;
   for (const char* const part : {"kv_cache/growing", "tables/no_truncate",
                                  "not determined", "no truncate"})
-    EXPECT_NE(ran.out.find(part), std::string::npos) << part << ran.out;
+    EXPECT_TRUE(has(ran.out, part)) << part;
 }
 
 TEST(BenchProgram, WrongUseIsOneLineAndTwo) {
@@ -346,21 +344,19 @@ std::string memory_with(const std::string& name = "none",
 }
 
 TEST(KvMemoryProgram, PrintsTheFormulaAndTheCaches) {
-  const Ran ran = run_qkvet(memory_with());
-  EXPECT_EQ(ran.exit, 0) << ran.error;
+  const Ran ran = exits(0, run_qkvet(memory_with()));
   for (const char* const part :
        {"2 x layers x kv-heads x d-head x context x batch x bytes",
         "2 x 32 x 8 x 128 x 4096 x 3 x 2 = 1,610,612,736 bytes = 1.5 GiB",
         "layers 32 -> 1", "kv_cache/contiguous", "kv_cache/growing"})
-    EXPECT_NE(ran.out.find(part), std::string::npos) << part << ran.out;
-  EXPECT_EQ(ran.out.find("no such cache"), std::string::npos) << ran.out;
+    EXPECT_TRUE(has(ran.out, part)) << part;
+  EXPECT_FALSE(has(ran.out, "no such cache"));
   // Different sequences share nothing.
-  EXPECT_EQ(ran.out.find(" 0."), std::string::npos) << ran.out;
+  EXPECT_FALSE(has(ran.out, " 0."));
 
-  const Ran codes = run_qkvet(memory_with("f16", "int8"));
-  EXPECT_EQ(codes.exit, 0) << codes.error;
-  EXPECT_NE(codes.out.find("= 805,306,368 bytes"), std::string::npos);
-  EXPECT_NE(codes.out.find("without the scales"), std::string::npos);
+  const Ran codes = exits(0, run_qkvet(memory_with("f16", "int8")));
+  EXPECT_TRUE(has(codes.out, "= 805,306,368 bytes"));
+  EXPECT_TRUE(has(codes.out, "without the scales"));
 }
 
 TEST(KvMemoryProgram, WrongUseIsOneLineAndTwo) {

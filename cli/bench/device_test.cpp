@@ -19,13 +19,12 @@ Ran check(const std::string& kernel, const std::string& more,
 }
 
 void expect_says(const Ran& ran, const std::string& part) {
-  EXPECT_NE(ran.out.find(part), std::string::npos) << ran.out << ran.error;
+  EXPECT_TRUE(has(ran.out, part)) << ran.error;
 }
 
 TEST(Device, ARightKernelPassesItsLaws) {
   for (const char* more : {"--cases 400 -v", "--cases 400 -v --in-process"}) {
-    const Ran ran = check("good", more);
-    EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
+    const Ran ran = exits(0, check("good", more));
     expect_says(ran, "PASSED  1 kernel, ");
     // The report claims only what was observed.
     expect_says(ran, "reads beside a tensor in memory of a device");
@@ -50,10 +49,10 @@ TEST(Device, FaultyOnesFailTheLawOfMemory) {
     const Ran ran = check(row.kernel, "--law reads_only_its_inputs --cases 20");
     EXPECT_EQ(ran.exit, 1) << row.kernel << ran.out << ran.error;
     expect_says(ran, row.part);
-    EXPECT_EQ(ran.out.find("guard page "), std::string::npos) << ran.out;
+    EXPECT_FALSE(has(ran.out, "guard page "));
   }
-  const Ran gap = check("into_gap", "--law layout_changes_nothing --cases 40");
-  EXPECT_EQ(gap.exit, 1) << gap.out << gap.error;
+  const Ran gap =
+      exits(1, check("into_gap", "--law layout_changes_nothing --cases 40"));
   expect_says(gap, "WRITE of o, ");
 }
 
@@ -64,24 +63,22 @@ TEST(Device, NothingLiesFarApartInItsMemory) {
             fake("device") + "' --kernel device/good",
         scratch(), "QKVET_CUDA_DRIVER='" + fake("fake_cuda") + "'");
   };
-  const Ran far = replay(",layout=far");
-  EXPECT_EQ(far.exit, 3) << far.out << far.error;
+  const Ran far = exits(3, replay(",layout=far"));
   expect_says(far, "unsupported  agrees_with_oracle");
   expect_says(far, "layout=far in memory of a device is not judged");
   // Strides are not the reason.
-  const Ran gaps = replay(",layout=gaps");
-  EXPECT_EQ(gaps.exit, 0) << gaps.out << gaps.error;
+  const Ran gaps = exits(0, replay(",layout=gaps"));
 }
 
 TEST(Device, WhatFailsOnTheDeviceIsADeath) {
-  const Ran ran = check("fails", "--law weights_sum_to_one --cases 20");
-  EXPECT_EQ(ran.exit, 4) << ran.out << ran.error;
+  const Ran ran =
+      exits(4, check("fails", "--law weights_sum_to_one --cases 20"));
   expect_says(ran, "CUDA_ERROR_ILLEGAL_ADDRESS");
 }
 
 TEST(Device, ALeakFails) {
-  const Ran ran = check("leaks", "--law weights_sum_to_one --cases 200");
-  EXPECT_EQ(ran.exit, 4) << ran.out << ran.error;
+  const Ran ran =
+      exits(4, check("leaks", "--law weights_sum_to_one --cases 200"));
   expect_says(ran, "the device is full");
 }
 
@@ -111,8 +108,8 @@ TEST(Device, WithoutADriverNothingIsChecked) {
         {fake("device"), "no CUDA driver: "},
         {fake("fake_cuda_none"), "no CUDA device"},
         {fake("fake_cuda_no_init"), "CUDA_ERROR_NO_DEVICE"}}) {
-    const Ran ran = check("good", "--law weights_sum_to_one --cases 5", driver);
-    EXPECT_EQ(ran.exit, 3) << ran.out << ran.error;
+    const Ran ran =
+        exits(3, check("good", "--law weights_sum_to_one --cases 5", driver));
     expect_says(ran, "INCOMPLETE  1 kernel");
     expect_says(ran, why);
   }

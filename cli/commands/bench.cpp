@@ -196,23 +196,24 @@ ExitCode run(const BenchDecodeOptions& options) {
   return error.empty() ? kConforms : wrong_use(error);
 }
 
-void add_flags(Command& command, BenchDecodeOptions& options) {
+void add_flags(CLI::App& command, BenchDecodeOptions& options) {
   add_model(command, options.model, options.selection,
             "Cache [H1,Hkv1,d16,Tk2048.4096.8192.16384.32768], and kernels");
   add_kernels(command, options.selection);
   command
       .add_option("--repeat", options.repeat,
                   "Number of rounds over all contexts")
-      .within(1, 1000)
-      .shows_default();
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
   add_json(command, options.json);
 }
 
 }  // namespace
 
-void add_bench(Command& app, Chosen& chosen) {
-  Command bench = app.add_command("bench", "Measure the speed of a kernel");
-  bench.needs_a_command();
+void add_bench(CLI::App& app, Chosen& chosen) {
+  CLI::App& bench =
+      *app.add_subcommand("bench", "Measure the speed of a kernel");
+  bench.require_subcommand(1);
   add_command<BenchDecodeOptions>(
       bench, chosen, "decode",
       "Time per decoded token, with and without a KV cache", add_flags, run);

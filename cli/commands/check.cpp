@@ -144,84 +144,87 @@ ExitCode run(const CheckOptions& options) {
   return record.end.exit;
 }
 
-void add_flags(Command& command, CheckOptions& options) {
+void add_flags(CLI::App& command, CheckOptions& options) {
   add_specs(command, options.selection);
   add_kernels(command, options.selection);
   add_laws(command, options.laws, "Law id, or a glob; may be repeated");
-  const CommandOption cases =
+  CLI::Option* cases =
       command
           .add_option("-n,--cases", options.cases,
                       "Cases for each kernel, over all laws [" +
                           std::to_string(kDefaultCases) +
                           "; for built-in kernels " +
                           std::to_string(kShortCasesPerLaw) + " a law]")
-          .within(int64_t{1}, int64_t{1'000'000'000'000});
+          ->check(CLI::Range(int64_t{1}, int64_t{1'000'000'000'000}));
   command
       .add_option("--budget", options.budget,
                   "Run time instead of a number of cases")
-      .type_name("60s")
-      .excludes(cases);
+      ->type_name("60s")
+      ->excludes(cases);
   command
       .add_flag("--exhaustive", options.exhaustive,
                 "Check all extents up to 3 with all pairs of options")
-      .excludes(cases);
+      ->excludes(cases);
   add_seed(command, options.seed);
   add_jobs(command, options.jobs);
   add_sizes(command, options.sizes);
-  command.add_flag("--strict", options.strict, {"all", "dialect"},
-                   "Require declared conventions (=dialect), and no loose "
-                   "precision");
+  add_word_flag(command, "--strict", options.strict, {"all", "dialect"},
+                "Require declared conventions (=dialect), and no loose "
+                "precision");
   add_pin(command, options.pin);
   command
       .add_option("--without", options.without,
                   "hints: ignore tile sizes found in the source or workspace")
-      .one_of({"hints"})
-      .one_at_a_time();
+      ->check(CLI::IsMember({"hints"}))
+      ->allow_extra_args(false);
   add_json(command, options.json);
   add_report_files(command, options.files);
   command
       .add_option("--shard", options.shard,
                   "Check shard K of N; `qkvet report --out` merges the records")
-      .type_name("K/N");
+      ->type_name("K/N");
   add_declaration(command, options.selection);
-  const CommandOption baseline =
+  CLI::Option* baseline =
       command
           .add_option("--baseline", options.baseline,
                       "Record of an earlier run; only regressions fail")
-          .type_name("RUN.jsonl");
+          ->type_name("RUN.jsonl");
   command
       .add_option(
           "--known", options.known,
           "Accepted failures: KERNEL LAW HOW SINCE [until=DAY] WHY per line")
-      .type_name("FILE")
-      .excludes(baseline);
+      ->type_name("FILE")
+      ->excludes(baseline);
   command.add_flag("--fail-fast", options.fail_fast,
                    "Stop after the first round with a failure");
-  const CommandOption verbose = command.add_flag(
+  CLI::Option* verbose = command.add_flag(
       "-v,--verbose", options.verbose,
       "Print one line per law and kernel, and the full coverage");
   command
       .add_flag("-q,--quiet", options.quiet,
                 "Print one line per kernel, and the verdict")
-      .excludes(verbose);
+      ->excludes(verbose);
   add_diagnose(command, options.diagnose);
-  command.add_flag("--faults", options.faults, {"first", "named", "every"},
-                   "Check known faults: =named its laws, =every failing case");
-  command.heading("What", {"--kernel", "--law", "--faults"});
-  command.heading("How much", {"--cases", "--budget", "--seed", "--jobs",
-                               "--sizes", "--pin", "--fail-fast"});
-  command.heading("Output",
-                  {"--json", "--junit", "--html", "--verbose", "--quiet"});
-  command.heading("Trust", {"--strict", "--dialect", "--baseline", "--known"});
-  command.shows_headings_alone();
-  command.takes_only("--faults",
-                     {"spec", "--kernel", "--in-process", "--law", "--cases",
-                      "--budget", "--seed", "--jobs", "--json"});
+  add_word_flag(command, "--faults", options.faults,
+                {"first", "named", "every"},
+                "Check known faults: =named its laws, =every failing case");
+  add_heading(command, "What", {"--kernel", "--law", "--faults"});
+  add_heading(command, "How much",
+              {"--cases", "--budget", "--seed", "--jobs", "--sizes", "--pin",
+               "--fail-fast"});
+  add_heading(command, "Output",
+              {"--json", "--junit", "--html", "--verbose", "--quiet"});
+  add_heading(command, "Trust",
+              {"--strict", "--dialect", "--baseline", "--known"});
+  add_footer(command, "--help-all shows all options.");
+  takes_only(command, "--faults",
+             {"spec", "--kernel", "--in-process", "--law", "--cases",
+              "--budget", "--seed", "--jobs", "--json"});
 }
 
 }  // namespace
 
-void add_check(Command& app, Chosen& chosen) {
+void add_check(CLI::App& app, Chosen& chosen) {
   add_command<CheckOptions>(app, chosen, "check",
                             "Check kernels against the laws", add_flags, run);
 }

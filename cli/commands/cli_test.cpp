@@ -16,8 +16,8 @@ namespace fs = std::filesystem;
 std::string bad_plugin() { return QKVET_BAD_PLUGIN; }
 
 TEST(Cli, CheckPassesTheScalarKernel) {
-  const Ran ran = run_qkvet("check --kernel scalar/plain --cases 300");
-  EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
+  const Ran ran =
+      exits(0, run_qkvet("check --kernel scalar/plain --cases 300"));
   EXPECT_TRUE(std::regex_search(
       ran.out, std::regex("PASSED  1 kernel, [0-9]+ laws asked: [0-9]+ "
                           "passed, 0 failed; ")))
@@ -28,10 +28,10 @@ TEST(Cli, CheckPassesTheScalarKernel) {
       std::regex_search(ran.out, std::regex("scalar/plain +[0-9]+ +0 +14 ")))
       << ran.out;
   const Ran full = run_qkvet("check --kernel scalar/plain --cases 300 -v");
-  EXPECT_NE(full.out.find("; pages, new tokens,"), std::string::npos);
+  EXPECT_TRUE(has(full.out, "; pages, new tokens,"));
   // Silence in a pipe: no progress, no colour.
   EXPECT_EQ(ran.error, "");
-  EXPECT_EQ(ran.out.find('\x1b'), std::string::npos);
+  EXPECT_FALSE(has(ran.out, "\x1b"));
 }
 
 TEST(Cli, WrongUseIsOneLineAndTwo) {
@@ -70,8 +70,7 @@ TEST(Cli, WrongUseIsOneLineAndTwo) {
 }
 
 TEST(Cli, ParseOnlyReadsALineAndRunsNothing) {
-  const Ran fine = run_qkvet("--parse-only golden record new_folder");
-  EXPECT_EQ(fine.exit, 0) << fine.error;
+  const Ran fine = exits(0, run_qkvet("--parse-only golden record new_folder"));
   EXPECT_EQ(fine.out + fine.error, "");
   EXPECT_FALSE(fs::exists(scratch() / "new_folder"));
   expect_wrong_use(run_qkvet("--parse-only chek"), "unknown command \"chek\"");
@@ -82,9 +81,8 @@ TEST(Cli, ParseOnlyReadsALineAndRunsNothing) {
 
 TEST(Cli, NothingRunIsThree) {
   // fp8 has no bound, so every law is unsupported.
-  const Ran ran =
-      run_qkvet("replay fp8e4m3,B1,H1,Tq1,Tk2,d3 --kernel scalar/plain");
-  EXPECT_EQ(ran.exit, 3) << ran.out << ran.error;
+  const Ran ran = exits(
+      3, run_qkvet("replay fp8e4m3,B1,H1,Tq1,Tk2,d3 --kernel scalar/plain"));
   // A law that does not apply to the case.
   EXPECT_EQ(
       run_qkvet("replay f32,B1,H1,Tq1,Tk2,d3 --law future_weights_are_zero "
@@ -105,10 +103,8 @@ TEST(Cli, FarStridesThatCannotBeAreNotJudged) {
   };
   const auto expect_unjudged = [](const Ran& ran, const std::string& why) {
     EXPECT_EQ(ran.exit, 3) << ran.out << ran.error;
-    EXPECT_NE(ran.out.find("unsupported  agrees_with_oracle"),
-              std::string::npos)
-        << ran.out;
-    EXPECT_NE(ran.out.find(why), std::string::npos) << ran.out;
+    EXPECT_TRUE(has(ran.out, "unsupported  agrees_with_oracle"));
+    EXPECT_TRUE(has(ran.out, why));
     EXPECT_EQ(ran.error, "");
   };
 #ifndef QKVET_SANITIZED  // where there are no controls
@@ -126,8 +122,7 @@ TEST(Cli, FarStridesThatCannotBeAreNotJudged) {
                   "k has 4097 parts, and at most 4096 are put far apart");
   EXPECT_EQ(rows("4096").exit, 0);
   // All of it, if no limit prevents it.
-  const Ran far = replay("Tq3,Tk3", "scalar/plain", {});
-  EXPECT_EQ(far.exit, 0) << far.out << far.error;
+  const Ran far = exits(0, replay("Tq3,Tk3", "scalar/plain", {}));
 #ifndef QKVET_SANITIZED  // which has more addresses than this limit
   const fs::path limited = scratch() / "limited.sh";
   write_text(limited, "#!/bin/sh\nulimit -v 20000000\nexec '" QKVET_PROGRAM
@@ -139,7 +134,7 @@ TEST(Cli, FarStridesThatCannotBeAreNotJudged) {
   const Ran run = run_qkvet("check --kernel scalar/plain --cases 2000 -v",
                             scratch(), "", limited);
   EXPECT_EQ(run.exit, 0) << run.out << run.error;
-  EXPECT_NE(run.out.find("(ulimit -v)"), std::string::npos) << run.out;
+  EXPECT_TRUE(has(run.out, "(ulimit -v)"));
 #endif
 }
 
@@ -148,13 +143,13 @@ TEST(Cli, WithoutAvx2TheVerdictIsUnsupported) {
   const Ran named = run_qkvet("check --kernel avx2/flash --cases 60", scratch(),
                               "QKVET_CPU=baseline");
   EXPECT_EQ(named.exit, 3) << named.out << named.error;
-  EXPECT_NE(named.out.find("unsupported"), std::string::npos);
-  EXPECT_NE(named.out.find("AVX2"), std::string::npos);
+  EXPECT_TRUE(has(named.out, "unsupported"));
+  EXPECT_TRUE(has(named.out, "AVX2"));
   // By default it is shown and does not fail the run.
   const Ran all = run_qkvet("check --law agrees_with_oracle --cases 60",
                             scratch(), "QKVET_CPU=baseline");
   EXPECT_EQ(all.exit, 0) << all.out << all.error;
-  EXPECT_NE(all.out.find("unsupported"), std::string::npos);
+  EXPECT_TRUE(has(all.out, "unsupported"));
 }
 #endif
 
@@ -162,10 +157,9 @@ TEST(Cli, ReplayTakesListsAndDigests) {
   const fs::path list = scratch() / "cases.txt";
   std::ofstream(list) << "# two cases\nf32,B1,H1,Tq1,Tk1,d1\n\n"
                          "f32,B1,H1,Tq2,Tk2,d1,causal=br  # the second\n";
-  const Ran ran =
-      run_qkvet("replay '@" + list.string() + "' --kernel scalar/plain");
-  EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
-  EXPECT_NE(ran.out.find("cases.txt:4: "), std::string::npos) << ran.out;
+  const Ran ran = exits(
+      0, run_qkvet("replay '@" + list.string() + "' --kernel scalar/plain"));
+  EXPECT_TRUE(has(ran.out, "cases.txt:4: "));
   std::ofstream(list) << "f32,B1,H1,Tq1,Tk1,d1\nf32,B1,H0,Tq1,Tk1,d1\n";
   expect_wrong_use(run_qkvet("replay '@" + list.string() + "'"),
                    "cases.txt:2: case: H0");
@@ -201,11 +195,10 @@ TEST(Cli, TheFamilyOfTheDeviceSaysWhyItIsNotJudged) {
   if (!fs::exists(fs::path(QKVET_PROGRAM).parent_path() / ".." / "lib" /
                   "qkvet" / "qkvet_cuda.so")) {
     EXPECT_EQ(ran.exit, 2) << ran.out;
-    EXPECT_NE(ran.error.find("the family cuda is not built"), std::string::npos)
-        << ran.error;
+    EXPECT_TRUE(has(ran.error, "the family cuda is not built"));
   } else if (ran.exit != 0) {
     EXPECT_EQ(ran.exit, 3) << ran.out << ran.error;
-    EXPECT_NE((ran.out + ran.error).find("no CUDA d"), std::string::npos)
+    EXPECT_TRUE(has((ran.out + ran.error), "no CUDA d"))
         << ran.out << ran.error;
   }
 }
@@ -224,7 +217,7 @@ TEST(Cli, ABudgetBuysWholeRounds) {
       "check --kernel scalar/plain --law agrees_with_oracle "
       "--law weights_sum_to_one --budget 0.2s");
   EXPECT_EQ(ran.exit, 0) << ran.out;
-  EXPECT_NE(ran.out.find("whole rounds"), std::string::npos) << ran.out;
+  EXPECT_TRUE(has(ran.out, "whole rounds"));
 }
 
 // With an exact law: others may have too few cases that could have failed under
@@ -250,7 +243,7 @@ TEST(Cli, ACrashIsFourAndTheRunGoesOn) {
   for (const char* kernel : {"abort", "null_write", "exit", "throw", "stack"}) {
     const Ran ran = bad_beside_good(kernel);
     EXPECT_EQ(ran.exit, 4) << kernel << ran.out << ran.error;
-    EXPECT_NE(ran.out.find("CRASH"), std::string::npos) << ran.out;
+    EXPECT_TRUE(has(ran.out, "CRASH"));
     EXPECT_TRUE(std::regex_search(
         ran.out, std::regex("scalar/plain +agrees_with_oracle +passed")))
         << ran.out;
@@ -271,55 +264,45 @@ TEST(Cli, ACrashingSiblingLeavesTheOthersJudged) {
             std::string(kernel) +
             " +(agrees_with_oracle|reads_only_its_inputs) +(passed|FAILED)")))
         << kernel << ran.out;
-  EXPECT_NE(ran.out.find("gdb --args qkvet replay"), std::string::npos)
-      << ran.out;
+  EXPECT_TRUE(has(ran.out, "gdb --args qkvet replay"));
 }
 
 TEST(Cli, AHangIsFourAndTheRunGoesOn) {
-  const Ran ran = bad_beside_good("endless");
-  EXPECT_EQ(ran.exit, 4) << ran.out << ran.error;
-  EXPECT_NE(ran.out.find("no end after"), std::string::npos) << ran.out;
+  const Ran ran = exits(4, bad_beside_good("endless"));
+  EXPECT_TRUE(has(ran.out, "no end after"));
   EXPECT_TRUE(std::regex_search(
       ran.out, std::regex("scalar/plain +agrees_with_oracle +passed")));
 }
 
 TEST(Cli, AReadPastTheEndOfKIsAFailureOfTheMemoryLaw) {
-  const Ran ran = bad_beside_good("read_past_k");
-  EXPECT_EQ(ran.exit, 1) << ran.out << ran.error;
-  EXPECT_NE(ran.out.find("FAIL  reads_only_its_inputs   bad/read_past_k"),
-            std::string::npos)
-      << ran.out;
-  EXPECT_NE(ran.out.find("READ of k, 0 bytes past its end"), std::string::npos)
-      << ran.out;
+  const Ran ran = exits(1, bad_beside_good("read_past_k"));
+  EXPECT_TRUE(has(ran.out, "FAIL  reads_only_its_inputs   bad/read_past_k"));
+  EXPECT_TRUE(has(ran.out, "READ of k, 0 bytes past its end"));
 }
 
 TEST(Cli, APluginIsJudgedAndNamedInTheReplayLine) {
-  const Ran ran =
-      run_qkvet("check --cases 60 " + bad_plugin() + " --kernel bad/copy");
-  EXPECT_EQ(ran.exit, 1) << ran.out;
-  EXPECT_NE(ran.out.find(bad_plugin()), std::string::npos) << ran.out;
+  const Ran ran = exits(
+      1, run_qkvet("check --cases 60 " + bad_plugin() + " --kernel bad/copy"));
+  EXPECT_TRUE(has(ran.out, bad_plugin()));
   // One of many in the library, so that it is named.
   std::smatch again;
   ASSERT_TRUE(std::regex_search(
       ran.out, again,
       std::regex("again +qkvet (replay .* --kernel bad/copy)\n")))
       << ran.out;
-  const Ran replayed = run_qkvet(again[1]);
-  EXPECT_EQ(replayed.exit, 1) << replayed.out << replayed.error;
-  EXPECT_EQ(replayed.out.find("bad/abort"), std::string::npos) << replayed.out;
+  const Ran replayed = exits(1, run_qkvet(again[1]));
+  EXPECT_FALSE(has(replayed.out, "bad/abort"));
 }
 
 TEST(Cli, ThePluginsOwnKernelsAreListed) {
-  const Ran ran = run_qkvet("explain " + bad_plugin());
-  EXPECT_EQ(ran.exit, 0) << ran.error;
+  const Ran ran = exits(0, run_qkvet("explain " + bad_plugin()));
   for (const char* part :
        {"bad/copy\n", "bad/aligned\n", "  subject     attention",
         "  alignment   ", "  options     "})
-    EXPECT_NE(ran.out.find(part), std::string::npos) << part << ran.out;
-  EXPECT_EQ(ran.out.find("scalar/plain"), std::string::npos) << ran.out;
+    EXPECT_TRUE(has(ran.out, part)) << part;
+  EXPECT_FALSE(has(ran.out, "scalar/plain"));
   const Ran json = run_qkvet("explain --json " + bad_plugin());
-  EXPECT_NE(json.out.find("\"subject\":\"attention\""), std::string::npos)
-      << json.out;
+  EXPECT_TRUE(has(json.out, "\"subject\":\"attention\""));
   expect_wrong_use(run_qkvet("explain /etc/passwd"), "/etc/passwd");
   expect_wrong_use(run_qkvet("explain /nowhere.so"), "/nowhere.so");
 }

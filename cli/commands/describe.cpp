@@ -3,7 +3,7 @@
 #include <cstdio>
 
 #include "cli/commands/flags.h"
-#include "cli/describe/command_description.h"
+#include "cli/describe/pages.h"
 #include "cli/terminal/select.h"
 #include "report/written_file.h"
 
@@ -11,13 +11,13 @@ namespace qkvet::cli {
 namespace {
 
 struct ManOptions {
-  Command program;
+  const CLI::App* program = nullptr;
   std::string out;
   bool markdown = false;
 };
 
 struct CompletionOptions {
-  Command program;
+  const CLI::App* program = nullptr;
   std::string shell, out;
 };
 
@@ -32,53 +32,49 @@ ExitCode give(const std::string& text, const std::string& out) {
 }
 
 ExitCode run_man(const ManOptions& options) {
-  const CommandDescription program = options.program.describe();
-  return give(options.markdown ? markdown_page(program)
-                               : man_page(program, QKVET_VERSION),
+  return give(options.markdown ? markdown_page(*options.program)
+                               : man_page(*options.program, QKVET_VERSION),
               options.out);
 }
 
 ExitCode run_completion(const CompletionOptions& options) {
-  const CommandDescription program = options.program.describe();
-  return give(options.shell == "zsh" ? zsh_completion(program)
-                                     : bash_completion(program),
+  return give(options.shell == "zsh" ? zsh_completion(*options.program)
+                                     : bash_completion(*options.program),
               options.out);
 }
 
-void add_out(Command& command, std::string& out) {
-  command.add_option("-o,--out", out, "Output file [stdout]")
-      .type_name("FILE")
-      .names_output();
+void add_out(CLI::App& command, std::string& out) {
+  add_output(command, "-o,--out", out, "Output file [stdout]");
 }
 
-void add_man_flags(Command& command, ManOptions& options) {
-  options.program = command.program();
+void add_man_flags(CLI::App& command, ManOptions& options) {
+  options.program = command.get_parent();
   command.add_flag("--markdown", options.markdown, "Print Markdown");
   add_out(command, options.out);
 }
 
-void add_completion_flags(Command& command, CompletionOptions& options) {
-  options.program = command.program();
+void add_completion_flags(CLI::App& command, CompletionOptions& options) {
+  options.program = command.get_parent();
   command.add_option("shell", options.shell, "bash or zsh")
-      .required()
-      .one_of({"bash", "zsh"});
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh"}));
   add_out(command, options.out);
 }
 
 }  // namespace
 
-void add_man(Command& app, Chosen& chosen) {
+void add_man(CLI::App& app, Chosen& chosen) {
   add_command<ManOptions>(app, chosen, "man", "Print the man page of qkvet",
                           add_man_flags, run_man)
-      .hide();
+      .group("");
 }
 
-void add_completion(Command& app, Chosen& chosen) {
+void add_completion(CLI::App& app, Chosen& chosen) {
   add_command<CompletionOptions>(
       app, chosen, "completion",
       "Print shell completions: source <(qkvet completion bash)",
       add_completion_flags, run_completion)
-      .hide();
+      .group("");
 }
 
 }  // namespace qkvet::cli

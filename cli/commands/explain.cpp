@@ -222,20 +222,20 @@ ExitCode run(const ExplainOptions& options) {
       name, suggestions(name, faults)));
 }
 
-void add_flags(Command& command, ExplainOptions& options) {
+void add_flags(CLI::App& command, ExplainOptions& options) {
   command.add_option(
       "name", options.what,
       "Law, fault, convention, exit code, list, ./lib.so or mine.cpp");
-  command.footer(
-      "Lists: " +
-      joined(std::vector<std::string>(std::begin(kLists), std::end(kLists))) +
-      ". Without a name: the first three.");
+  add_footer(command, "Lists: " +
+                          joined(std::vector<std::string>(std::begin(kLists),
+                                                          std::end(kLists))) +
+                          ". Without a name: the first three.");
   command.add_flag("--json", options.json, "Print a list as JSON Lines");
 }
 
 }  // namespace
 
-void add_explain(Command& app, Chosen& chosen) {
+void add_explain(CLI::App& app, Chosen& chosen) {
   add_command<ExplainOptions>(
       app, chosen, "explain",
       "Explain a law, a fault, a convention or an exit code; list them",

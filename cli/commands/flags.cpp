@@ -6,23 +6,23 @@
 
 namespace qkvet::cli {
 
-void add_specs(Command& command, KernelSelection& selection,
+void add_specs(CLI::App& command, KernelSelection& selection,
                const std::string& what) {
   command
-      .add_taker(
+      .add_option_function<std::vector<std::string>>(
           "spec",
           [&selection](const std::vector<std::string>& specs) {
             for (const std::string& spec : specs) selection.add(spec);
           },
           what + ": scalar/plain, ./lib.so, mine.cpp, module:function, ...")
-      .type_name("SPEC");
-  command.footer(std::string("A SPEC is ") + kSpecForms + ".");
+      ->type_name("SPEC");
+  add_footer(command, std::string("A SPEC is ") + kSpecForms + ".");
 }
 
-void add_model(Command& command, std::string& model, KernelSelection& selection,
-               const std::string& what) {
+void add_model(CLI::App& command, std::string& model,
+               KernelSelection& selection, const std::string& what) {
   command
-      .add_taker(
+      .add_option_function<std::vector<std::string>>(
           "spec",
           [&](const std::vector<std::string>& words) {
             for (const std::string& word : words)
@@ -32,112 +32,112 @@ void add_model(Command& command, std::string& model, KernelSelection& selection,
                 selection.add(word);
           },
           what)
-      .type_name("MODEL|SPEC");
+      ->type_name("MODEL|SPEC");
 }
 
-void add_kernels(Command& command, KernelSelection& selection) {
+void add_kernels(CLI::App& command, KernelSelection& selection) {
   command
       .add_option("-k,--kernel", selection.kernels,
                   "Kernel family/variant, or a glob; may be repeated")
-      .type_name("NAME")
-      .one_at_a_time();
+      ->type_name("NAME")
+      ->allow_extra_args(false);
   command.add_flag("--in-process", selection.in_process,
                    "Run kernels in this process (debuggers, sanitizers)");
 }
 
-void add_selection(Command& command, KernelSelection& selection) {
+void add_selection(CLI::App& command, KernelSelection& selection) {
   add_kernels(command, selection);
   add_declaration(command, selection);
 }
 
-void add_declaration(Command& command, KernelSelection& selection) {
+void add_declaration(CLI::App& command, KernelSelection& selection) {
   command
       .add_option("--dialect", selection.dialect,
                   "Convention, or file of dialect fields, to use instead")
-      .type_name("FILE|CONVENTION");
+      ->type_name("FILE|CONVENTION");
   command
       .add_option(
           "--precision", selection.precision,
           "File of precision fields to use instead of the declared ones")
-      .type_name("FILE");
+      ->type_name("FILE");
   command
       .add_option("--cflags", selection.cflags,
                   "Additional compiler flags for a source")
-      .type_name("FLAGS");
+      ->type_name("FLAGS");
 }
 
-void add_laws(Command& command, std::vector<std::string>& laws,
+void add_laws(CLI::App& command, std::vector<std::string>& laws,
               const char* what) {
-  command.add_option("-l,--law", laws, what).type_name("LAW").one_at_a_time();
+  command.add_option("-l,--law", laws, what)
+      ->type_name("LAW")
+      ->allow_extra_args(false);
 }
 
-void add_seed(Command& command, std::string& seed, const char* what) {
-  command.add_option("--seed", seed, what).shows_default();
+void add_seed(CLI::App& command, std::string& seed, const char* what) {
+  command.add_option("--seed", seed, what)->capture_default_str();
 }
 
-void add_jobs(Command& command, int& jobs) {
+void add_jobs(CLI::App& command, int& jobs) {
   command.add_option("-j,--jobs", jobs, "Number of threads [one per core]")
-      .within(0, 1024);
+      ->check(CLI::Range(0, 1024));
 }
 
-void add_sizes(Command& command, std::string& sizes) {
+void add_sizes(CLI::App& command, std::string& sizes) {
   command
       .add_option(
           "--sizes", sizes,
           "Largest T and d: small 24, medium 80, large 300, long 131,073 keys")
-      .one_of({"small", "medium", "large", "long"})
-      .shows_default();
+      ->check(CLI::IsMember({"small", "medium", "large", "long"}))
+      ->capture_default_str();
 }
 
-void add_pin(Command& command, std::string& pin) {
+void add_pin(CLI::App& command, std::string& pin) {
   command.add_option("--pin", pin, "Extents of every case, such as d=72,Tk=64")
-      .type_name("EXTENTS");
+      ->type_name("EXTENTS");
 }
 
-void add_data(Command& command, std::vector<std::string>& data) {
+void add_data(CLI::App& command, std::vector<std::string>& data) {
   command
       .add_option("--data", data,
                   "File with the input data of the case; may be repeated")
-      .type_name("FILE")
-      .one_at_a_time();
+      ->type_name("FILE")
+      ->allow_extra_args(false);
 }
 
-void add_diagnose(Command& command, int& most) {
+void add_diagnose(CLI::App& command, int& most) {
   command
       .add_option("--diagnose", most,
                   "Maximum number of failing kernels to diagnose")
-      .shows_default()
-      .within(0, 1000000);
+      ->capture_default_str()
+      ->check(CLI::Range(0, 1000000));
 }
 
-void add_whether_to_diagnose(Command& command, int& diagnose) {
+void add_whether_to_diagnose(CLI::App& command, int& diagnose) {
   command.add_option("--diagnose", diagnose, "0 turns the diagnosis off")
-      .within(0, 1000000)
-      .shows_default();
+      ->check(CLI::Range(0, 1000000))
+      ->capture_default_str();
 }
 
-void add_recorded_call(Command& command, std::string& value,
+void add_recorded_call(CLI::App& command, std::string& value,
                        golden::ImportWords& words) {
   command
       .add_option("--case", value, "Options of the call: causal=br,scale=0.1")
-      .type_name("TOKENS");
+      ->type_name("TOKENS");
   command
       .add_option("--map", words.map,
                   "Tensor names in the file: q=query,o=attn_output")
-      .type_name("NAMES");
+      ->type_name("NAMES");
   command
       .add_option("--layout", words.layout,
                   "bhtd, bthd or thd; H8,Hkv2 for tensors [B,T,H*d]")
-      .type_name("LAYOUT");
+      ->type_name("LAYOUT");
 }
 
-void add_json(Command& command, std::string& json) {
-  command.add_option("--json", json, "Write JSON Lines")
-      .type_name("FILE")
-      .names_output();
+void add_json(CLI::App& command, std::string& json) {
+  add_output(command, "--json", json, "Write JSON Lines");
 }
 
-void add_report_files(Command& command, ReportFiles& files) {
+void add_report_files(CLI::App& command, ReportFiles& files) {
   const struct {
     const char* option;
     std::string* file;
@@ -147,21 +147,17 @@ void add_report_files(Command& command, ReportFiles& files) {
               {"--sarif", &files.sarif, "Write SARIF 2.1.0"},
               {"--markdown", &files.markdown, "Write Markdown"}};
   for (const auto& row : rows)
-    command.add_option(row.option, *row.file, row.what)
-        .type_name("FILE")
-        .names_output();
+    add_output(command, row.option, *row.file, row.what);
   command.add_flag("--github", files.github,
                    "Print GitHub annotations, and add to $GITHUB_STEP_SUMMARY");
 }
 
-void add_picture(Command& command, PictureFile& file, const char* what) {
-  command.add_option("-o,--out", file.svg, what)
-      .type_name("FILE")
-      .names_output();
+void add_picture(CLI::App& command, PictureFile& file, const char* what) {
+  add_output(command, "-o,--out", file.svg, what);
   command.add_flag("--force", file.force, "Overwrite an existing file");
   // Scripts that ask for pixels get this reason; help does not list the option.
-  command.refuse_option(
-      "--png", "pictures are SVG; allowed is --out FILE, which browsers show");
+  refuse_option(command, "--png",
+                "pictures are SVG; allowed is --out FILE, which browsers show");
 }
 
 std::string misuse_of(const PictureFile& file) {

@@ -46,34 +46,16 @@ namespace fs = std::filesystem;
 // The default if neither time nor cases are given.
 constexpr const char* kDefaultTime = "60s";
 
-// A folder that is removed at the end, unless it is to be kept.
-class Folder {
- public:
-  Folder() {
-    // The engine writes and deletes thousands of small files. They go to memory
-    // if there is such a file system and no other folder is given.
-    std::error_code code;
-    const fs::path memory = "/dev/shm";
-    const bool in_memory = std::getenv("TMPDIR") == nullptr &&
-                           access(memory.c_str(), W_OK | X_OK) == 0;
-    path_ = make_scratch_folder(
-        ((in_memory ? memory : fs::temp_directory_path(code)) / "qkvet-fuzz")
-            .string());
-  }
-  ~Folder() {
-    std::error_code code;
-    if (!path_.empty() && !kept_) fs::remove_all(path_, code);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-
-  const std::string& path() const { return path_; }
-  void keep() { kept_ = true; }
-
- private:
-  std::string path_;
-  bool kept_ = false;
-};
+// The engine writes and deletes thousands of small files. They go to memory if
+// there is such a file system and no other folder is given.
+std::string scratch_lead() {
+  std::error_code code;
+  const fs::path memory = "/dev/shm";
+  const bool in_memory = std::getenv("TMPDIR") == nullptr &&
+                         access(memory.c_str(), W_OK | X_OK) == 0;
+  return ((in_memory ? memory : fs::temp_directory_path(code)) / "qkvet-fuzz")
+      .string();
+}
 
 // "" or one line: the error in the options.
 std::string resolve(const FuzzOptions& options, HuntLimits& limits) {
@@ -173,7 +155,7 @@ ExitCode run(const FuzzOptions& options) {
   HuntLimits limits;
   if (const std::string error = resolve(options, limits); !error.empty())
     return wrong_use(error);
-  Folder folder;
+  ScratchFolder folder(scratch_lead());
   if (folder.path().empty()) return wrong_use("no folder for temporary files");
   const HuntJob job = job_of(options, limits, folder.path());
   const Hunted hunt = hunted(job);
@@ -208,48 +190,45 @@ ExitCode run(const FuzzOptions& options) {
   return bytes_exit(job, end);
 }
 
-void add_hunt_inputs(Command& command, FuzzOptions& options) {
+void add_hunt_inputs(CLI::App& command, FuzzOptions& options) {
   command
       .add_option("--corpus", options.corpus,
                   "Corpus folder: read at the start, extended during the hunt")
-      .type_name("DIR");
+      ->type_name("DIR");
   command
       .add_option("--seeds", options.seeds,
                   "Folder of further seed inputs, read only; may be repeated")
-      .type_name("DIR")
-      .one_at_a_time();
+      ->type_name("DIR")
+      ->allow_extra_args(false);
   command
       .add_option("--merge", options.merge,
                   "Merge this folder into the corpus instead of hunting")
-      .type_name("DIR");
+      ->type_name("DIR");
   command
       .add_option("--replay", options.replay,
                   "Run an input, or a folder of inputs, instead of hunting")
-      .type_name("PATH");
-  command
-      .add_option("-o,--out", options.regressions,
-                  "File of the cases found, for qkvet replay @FILE")
-      .type_name("FILE")
-      .names_output();
+      ->type_name("PATH");
+  add_output(command, "-o,--out", options.regressions,
+             "File of the cases found, for qkvet replay @FILE");
 }
 
-void add_flags(Command& command, FuzzOptions& options) {
+void add_flags(CLI::App& command, FuzzOptions& options) {
   command
       .add_option("target", options.target,
                   "Target (`qkvet explain fuzz` lists them)")
-      .required();
+      ->required();
   add_specs(command, options.selection);
   add_selection(command, options.selection);
   add_laws(command, options.laws,
            "Law of the target, or a glob; may be repeated");
   command.add_option("--budget", options.budget, "Duration of the hunt [60s]")
-      .type_name("60s");
+      ->type_name("60s");
   command.add_option("-n,--cases", options.cases, "Maximum number of cases")
-      .within(int64_t{1}, int64_t{1000000000000});
+      ->check(CLI::Range(int64_t{1}, int64_t{1000000000000}));
   add_seed(command, options.seed);
   command.add_option("-j,--jobs", options.jobs, "Number of processes")
-      .within(1, 1024)
-      .shows_default();
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
   command.add_flag("--fail-fast", options.fail_fast,
                    "Stop at the first failure");
   add_pin(command, options.pin);
@@ -257,8 +236,8 @@ void add_flags(Command& command, FuzzOptions& options) {
   command
       .add_option("--without", options.without,
                   "guide: code coverage alone; recipes: N(0,1) data alone")
-      .one_of({"guide", "recipes"})
-      .one_at_a_time();
+      ->check(CLI::IsMember({"guide", "recipes"}))
+      ->allow_extra_args(false);
   command.add_flag("-v,--verbose", options.keep,
                    "Keep the working folder, with the log of the engine");
   add_diagnose(command, options.diagnose);
@@ -266,7 +245,7 @@ void add_flags(Command& command, FuzzOptions& options) {
 
 }  // namespace
 
-void add_fuzz(Command& app, Chosen& chosen) {
+void add_fuzz(CLI::App& app, Chosen& chosen) {
   add_command<FuzzOptions>(app, chosen, "fuzz",
                            "Search for failing cases with libFuzzer", add_flags,
                            run);

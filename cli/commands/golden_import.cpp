@@ -13,7 +13,6 @@
 #include "core/base/sha256.h"
 #include "golden/check/call_file.h"
 #include "golden/check/verify.h"
-#include "golden/format/folder_swap.h"
 #include "properties/conventions/conventions.h"
 
 namespace qkvet::cli {
@@ -58,10 +57,9 @@ std::string doubts(const GoldenSet& set) {
   return judged.verdict == Verdict::kGaveUp ? judged.reason : "";
 }
 
-// The set and its row. "" or one line.
+// "" or one line.
 std::string make_set(const GoldenImportOptions& options,
-                     const std::string& dialect, std::vector<std::byte>* bytes,
-                     ManifestRow* row) {
+                     const std::string& dialect, NewSet* out) {
   ImportRules rules;
   CallFile file;
   std::string wrong = parse_import_words(options.words, rules);
@@ -76,7 +74,7 @@ std::string make_set(const GoldenImportOptions& options,
   Case value = recording->value;
   value.file = 0;  // follows from the inputs
   file.value = to_string(value);
-  *row = {options.name(), file.value, options.pins, options.source, ""};
+  out->row = {options.name(), file.value, options.pins, options.source, ""};
   const auto made =
       safetensors_bytes(file.tensors,
                         {{"qkvet", kGoldenFormat},
@@ -92,28 +90,8 @@ std::string make_set(const GoldenImportOptions& options,
   const auto set = read_golden_set(*made, options.name(), options.file, &wrong);
   if (set) wrong = doubts(*set);
   if (!wrong.empty()) return options.file + ": " + wrong;
-  row->sha256 = sha256_hex(*made);
-  *bytes = *made;
-  return "";
-}
-
-std::string add_others(const GoldenImportOptions& options,
-                       const GoldenFolder& old, std::vector<ManifestRow>& rows,
-                       FolderFiles& files) {
-  for (const ManifestRow& row : old.rows) {
-    if (row.set == options.name()) continue;
-    rows.push_back(row);
-    files.push_back({row.set + kSetEnding, {}});
-    const std::string wrong =
-        read_file((fs::path(options.folder()) / files.back().first).string(),
-                  &files.back().second);
-    if (!wrong.empty()) return wrong;
-  }
-  std::sort(rows.begin(), rows.end(),
-            [](const auto& a, const auto& b) { return a.set < b.set; });
-  const std::string text = manifest_text(rows);
-  const auto* first = reinterpret_cast<const std::byte*>(text.data());
-  files.push_back({kManifestName, {first, first + text.size()}});
+  out->row.sha256 = sha256_hex(*made);
+  out->bytes = *made;
   return "";
 }
 
@@ -142,50 +120,48 @@ ExitCode run(const GoldenImportOptions& options) {
   if (replaces && !options.force)
     return wrong_use(options.name() + ": is in " + options.folder() +
                      " already; --force replaces it");
-  std::vector<std::byte> bytes;
-  ManifestRow row;
-  wrong = make_set(options, dialect, &bytes, &row);
+  NewSet set;
+  wrong = make_set(options, dialect, &set);
   if (!wrong.empty()) return wrong_use(wrong);
-  std::vector<ManifestRow> rows = {row};
-  FolderFiles files = {{options.name() + kSetEnding, std::move(bytes)}};
-  wrong = add_others(options, old, rows, files);
+  FolderFiles files;
+  wrong = folder_files(options.folder(), old, {set}, &files);
   if (wrong.empty()) wrong = write_folder(options.folder(), files, there);
   if (!wrong.empty()) return wrong_use(wrong);
   fmt::print("{}   {}\n           agrees with the definition{}\n",
-             options.name(), row.value,
+             options.name(), set.row.value,
              options.finding.empty() ? "" : ", but for its finding");
   return kConforms;
 }
 
-void add_flags(Command& command, GoldenImportOptions& options) {
+void add_flags(CLI::App& command, GoldenImportOptions& options) {
   command
       .add_option("file", options.file,
                   ".safetensors, .npz, or the folder of an ONNX node test")
-      .required();
-  command.add_option("set", options.set, "New set, as FOLDER/NAME").required();
-  command.add_option("--pins", options.pins, "Purpose of the set").required();
+      ->required();
+  command.add_option("set", options.set, "New set, as FOLDER/NAME")->required();
+  command.add_option("--pins", options.pins, "Purpose of the set")->required();
   command.add_option("--source", options.source, "Producer and version")
-      .required();
+      ->required();
   command
       .add_option(
           "--arithmetic", options.arithmetic,
           "How the numbers were computed: exact, f64 or the storage type")
-      .one_of({"exact", "f64", "storage"})
-      .shows_default();
+      ->check(CLI::IsMember({"exact", "f64", "storage"}))
+      ->capture_default_str();
   command.add_option("--wrong", options.finding, "Known defect of the source")
-      .type_name("TEXT");
+      ->type_name("TEXT");
   command
       .add_option(
           "--dialect", options.dialect,
           "File of dialect fields, or a convention: what the source does")
-      .type_name("FILE|CONVENTION");
+      ->type_name("FILE|CONVENTION");
   add_recorded_call(command, options.value, options.words);
   command.add_flag("--force", options.force, "Overwrite a set of this name");
 }
 
 }  // namespace
 
-void add_golden_import(Command& golden, Chosen& chosen) {
+void add_golden_import(CLI::App& golden, Chosen& chosen) {
   add_command<GoldenImportOptions>(golden, chosen, "import",
                                    "Convert a recorded call to a golden set",
                                    add_flags, run);

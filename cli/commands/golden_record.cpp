@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <map>
 #include <sstream>
 
 #include "cli/commands/groups.h"
@@ -16,7 +15,6 @@
 #include "core/base/sha256.h"
 #include "core/capability/declaration.h"
 #include "golden/check/verify.h"
-#include "golden/format/folder_swap.h"
 #include "properties/cases/generate.h"
 #include "properties/judging/subject.h"
 
@@ -32,8 +30,6 @@ struct GoldenRecordOptions {
   bool force = false;              // replace existing sets
   bool wrong = false;              // also wrong answers
 };
-
-namespace fs = std::filesystem;
 
 struct WantedSet {
   std::string name;
@@ -187,8 +183,7 @@ class Recorder {
   // Whether the kernel refused the last case.
   bool refused() const { return refused_; }
 
-  std::map<std::string, std::vector<std::byte>> files;
-  std::vector<ManifestRow> rows;
+  std::vector<NewSet> sets;
 
  private:
   static std::optional<Case> case_of(const WantedSet& wanted,
@@ -231,8 +226,7 @@ class Recorder {
                           &error);
     if (!bytes) return wanted.name + ": " + error;
     row.sha256 = sha256_hex(*bytes);
-    files[wanted.name] = *bytes;
-    rows.push_back(std::move(row));
+    sets.push_back({std::move(row), *bytes});
     return "";
   }
 
@@ -255,7 +249,7 @@ bool show_difference(const GoldenFolder& old, const Recorder& now,
                      const KernelUnderTest& kernel, Executor& executor) {
   bool differs = false;
   TimeUse time;
-  for (const ManifestRow& row : now.rows) {
+  for (const auto& [row, bytes] : now.sets) {
     const GoldenSet* before = find_set(old, row.set);
     if (before == nullptr) {
       fmt::print("new        {}   {}\n", row.set, row.value);
@@ -277,28 +271,6 @@ bool show_difference(const GoldenFolder& old, const Recorder& now,
                    : "the same numbers, said otherwise");
   }
   return differs;
-}
-
-// The sets of the folder that are not recorded anew stay as they are.
-std::string all_files(const std::string& path, const GoldenFolder& old,
-                      Recorder& now, FolderFiles& files) {
-  for (const ManifestRow& row : old.rows) {
-    if (now.files.contains(row.set)) continue;
-    std::vector<std::byte>& bytes = now.files[row.set];
-    const std::string wrong =
-        read_file((fs::path(path) / (row.set + kSetEnding)).string(), &bytes);
-    if (!wrong.empty()) return wrong;
-    now.rows.push_back(row);
-  }
-  std::sort(now.rows.begin(), now.rows.end(),
-            [](const auto& a, const auto& b) { return a.set < b.set; });
-  for (auto& [name, bytes] : now.files)
-    files.emplace_back(name + kSetEnding, std::move(bytes));
-  const std::string text = manifest_text(now.rows);
-  const auto* first = reinterpret_cast<const std::byte*>(text.data());
-  files.emplace_back(kManifestName,
-                     std::vector<std::byte>(first, first + text.size()));
-  return "";
 }
 
 ExitCode run(const GoldenRecordOptions& options) {
@@ -341,17 +313,18 @@ ExitCode run(const GoldenRecordOptions& options) {
     return wrong_use(options.folder +
                      ": holds golden sets; --force replaces them by the above");
   FolderFiles files;
-  wrong = all_files(options.folder, old, recorder, files);
+  wrong = folder_files(options.folder, old, recorder.sets, &files);
   if (wrong.empty()) wrong = write_folder(options.folder, files, there);
   if (!wrong.empty()) return wrong_use(wrong);
   fmt::print("{}: {} sets\n", options.folder, files.size() - 1);
   return kConforms;
 }
 
-void add_flags(Command& command, GoldenRecordOptions& options) {
-  command.add_option("folder", options.folder, "Folder of the sets").required();
+void add_flags(CLI::App& command, GoldenRecordOptions& options) {
+  command.add_option("folder", options.folder, "Folder of the sets")
+      ->required();
   command
-      .add_taker(
+      .add_option_function<std::vector<std::string>>(
           "case",
           [&options](const std::vector<std::string>& words) {
             for (const std::string& word : words)
@@ -361,14 +334,14 @@ void add_flags(Command& command, GoldenRecordOptions& options) {
                 options.selection.add(word);
           },
           "CASE, NAME:CASE, @FILE [those of the folder, or a plan], one kernel")
-      .type_name("CASE|SPEC");
-  command.footer(std::string("A SPEC is ") + kSpecForms + ".");
+      ->type_name("CASE|SPEC");
+  add_footer(command, std::string("A SPEC is ") + kSpecForms + ".");
   add_selection(command, options.selection);
   command
       .add_option("-n,--cases", options.planned,
                   "Number of cases to draw if none is given")
-      .within(1, 9999)
-      .shows_default();
+      ->check(CLI::Range(1, 9999))
+      ->capture_default_str();
   command.add_option("--pins", options.pins, "Purpose of the sets");
   command.add_option("--source", options.source, "Origin of the sets");
   command.add_flag("--force", options.force,
@@ -379,7 +352,7 @@ void add_flags(Command& command, GoldenRecordOptions& options) {
 
 }  // namespace
 
-void add_golden_record(Command& golden, Chosen& chosen) {
+void add_golden_record(CLI::App& golden, Chosen& chosen) {
   add_command<GoldenRecordOptions>(
       golden, chosen, "record", "Record the outputs of a kernel as golden sets",
       add_flags, run);

@@ -155,16 +155,16 @@ ExitCode run(const GoldenShowOptions& options) {
   return kConforms;
 }
 
-void add_flags(Command& command, GoldenShowOptions& options) {
+void add_flags(CLI::App& command, GoldenShowOptions& options) {
   command
       .add_option("set", options.target, "File, or the name of a built-in set")
-      .required();
+      ->required();
   command.add_option("tensor", options.tensor, "Tensor to draw");
 }
 
 }  // namespace
 
-void add_golden_show(Command& golden, Chosen& chosen) {
+void add_golden_show(CLI::App& golden, Chosen& chosen) {
   add_command<GoldenShowOptions>(golden, chosen, "show", "Show a golden set",
                                  add_flags, run);
 }

@@ -98,9 +98,9 @@ ExitCode run(const GoldenVerifyOptions& options) {
   return wrong.empty() ? record.end.exit : wrong_use(wrong);
 }
 
-void add_flags(Command& command, GoldenVerifyOptions& options) {
+void add_flags(CLI::App& command, GoldenVerifyOptions& options) {
   command
-      .add_taker(
+      .add_option_function<std::vector<std::string>>(
           "spec",
           [&options](const std::vector<std::string>& words) {
             for (const std::string& word : words)
@@ -113,10 +113,10 @@ void add_flags(Command& command, GoldenVerifyOptions& options) {
                 options.selection.add(word);
           },
           "Folder or file of sets [built-in], names of sets, and kernels")
-      .type_name("SETS|SPEC");
+      ->type_name("SETS|SPEC");
   add_selection(command, options.selection);
-  command.add_flag("--unchanged", options.unchanged, {"0"},
-                   "Fail also if an output changed by any bit, or by =N ulps");
+  add_word_flag(command, "--unchanged", options.unchanged, {"0"},
+                "Fail also if an output changed by any bit, or by =N ulps");
   add_json(command, options.json);
   add_report_files(command, options.files);
   add_diagnose(command, options.diagnose);
@@ -124,7 +124,7 @@ void add_flags(Command& command, GoldenVerifyOptions& options) {
 
 }  // namespace
 
-void add_golden_verify(Command& golden, Chosen& chosen) {
+void add_golden_verify(CLI::App& golden, Chosen& chosen) {
   add_command<GoldenVerifyOptions>(golden, chosen, "verify",
                                    "Check kernels against golden sets",
                                    add_flags, run);

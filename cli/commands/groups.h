@@ -7,15 +7,15 @@
 
 namespace qkvet::cli {
 
-void add_golden_verify(Command& golden, Chosen& chosen);
-void add_golden_record(Command& golden, Chosen& chosen);
-void add_golden_show(Command& golden, Chosen& chosen);
-void add_golden_import(Command& golden, Chosen& chosen);
+void add_golden_verify(CLI::App& golden, Chosen& chosen);
+void add_golden_record(CLI::App& golden, Chosen& chosen);
+void add_golden_show(CLI::App& golden, Chosen& chosen);
+void add_golden_import(CLI::App& golden, Chosen& chosen);
 
-void add_inspect(Command& demo, Chosen& chosen);
-void add_trace(Command& demo, Chosen& chosen);
-void add_train(Command& demo, Chosen& chosen);
-void add_memory(Command& demo, Chosen& chosen);
+void add_inspect(CLI::App& demo, Chosen& chosen);
+void add_trace(CLI::App& demo, Chosen& chosen);
+void add_train(CLI::App& demo, Chosen& chosen);
+void add_memory(CLI::App& demo, Chosen& chosen);
 
 }  // namespace qkvet::cli
 

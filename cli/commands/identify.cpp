@@ -97,30 +97,30 @@ ExitCode run(const IdentifyWords& words) {
   return worst;
 }
 
-void add_flags(Command& command, IdentifyWords& words) {
+void add_flags(CLI::App& command, IdentifyWords& words) {
   add_specs(command, words.selection);
   add_kernels(command, words.selection);
   command
       .add_option("--cflags", words.selection.cflags,
                   "Further words for the compiler of SOURCE")
-      .type_name("FLAGS");
+      ->type_name("FLAGS");
   command
       .add_option("-n,--cases", words.cases,
                   "Number of cases to verify the declaration with")
-      .within(int64_t{1}, int64_t{1'000'000})
-      .shows_default();
+      ->check(CLI::Range(int64_t{1}, int64_t{1'000'000}))
+      ->capture_default_str();
   add_seed(command, words.seed, "Seed of these cases");
   add_jobs(command, words.jobs);
   command
       .add_option("-o,--out", words.out,
                   "Write OUT.dialect and OUT.precision, or OUT.c")
-      .type_name("OUT");
+      ->type_name("OUT");
   add_json(command, words.json);
 }
 
 }  // namespace
 
-void add_identify(Command& app, Chosen& chosen) {
+void add_identify(CLI::App& app, Chosen& chosen) {
   add_command<IdentifyWords>(
       app, chosen, "identify",
       "Determine the conventions and the arithmetic of a kernel", add_flags,

@@ -220,28 +220,29 @@ ExitCode run(const InspectOptions& options) {
   return seen.view ? seen.view->exit_code() : kConforms;
 }
 
-void add_flags(Command& command, InspectOptions& options) {
+void add_flags(CLI::App& command, InspectOptions& options) {
   command
       .add_option("case", options.value,
                   "Case of attention or of a layer: f32,B1,H4,T12,D32,causal")
-      .required();
+      ->required();
   add_specs(command, options.selection, "Kernel");
   add_selection(command, options.selection);
   command
       .add_option("--head", options.head,
                   "Head to draw, with its values: H, or B.H of a batch")
-      .type_name("[B.]H");
+      ->type_name("[B.]H");
   add_picture(command, options.picture, "Write the heat maps as SVG");
   command.add_flag("--json", options.json, "Print JSON Lines instead of text");
   add_data(command, options.data);
-  command.footer(
+  add_footer(
+      command,
       "Exit: 0 shown, and the kernel agrees if one is named; 1 it parts; 2 "
       "wrong use; 3 it was not judged; 4 it died.");
 }
 
 }  // namespace
 
-void add_inspect(Command& demo, Chosen& chosen) {
+void add_inspect(CLI::App& demo, Chosen& chosen) {
   add_command<InspectOptions>(
       demo, chosen, "inspect",
       "Show a call tensor by tensor, against the definition", add_flags, run);

@@ -3,12 +3,15 @@
 // itself.
 #include "cli/commands/judge.h"
 
+#include <cstdio>
 #include <filesystem>
 #include <iterator>
 
 #include "cli/commands/flags.h"
 #include "cli/reproduce/plan_folder.h"
+#include "cli/terminal/failure_tensors.h"
 #include "cli/terminal/select.h"
+#include "report/written_file.h"
 
 namespace qkvet::cli {
 namespace {
@@ -66,57 +69,85 @@ ExitCode run(JudgeOptions options) {
   return judge_plan(options);
 }
 
+}  // namespace
+
+ExitCode report_answers(const JudgeOptions& options, const RunResult& result,
+                        const RunOptions& run, const SelectedKernels& selected,
+                        const Diagnoses& causes, Executor& answers,
+                        const std::string& questions) {
+  FailureTensors tensors;
+  if (!options.json.empty() || options.files.any())
+    tensors = collect_tensors(result, answers);
+  ReportInput report{result,  run,    selected, /*in_process=*/false,
+                     nullptr, &causes};
+  report.tensors = &tensors;
+  const RunRecord record = record_of(report);
+  std::string error;
+  if (!options.json.empty())
+    error = write_file(options.json, start_text(record.start) + questions +
+                                         result_lines(record));
+  if (!error.empty()) return wrong_use(error);
+  std::fputs(text_report(report, record, screen_style(options.verbose)).c_str(),
+             stdout);
+  std::fflush(stdout);
+  error = write_reports(record, options.files);
+  return error.empty() ? record.end.exit : wrong_use(error);
+}
+
+namespace {
+
 // Files carry the calls and answers of a kernel that cannot be linked.
-void add_ask(Command& command, AskOptions& options) {
-  const CommandOption ask = command.add_option(
+void add_ask(CLI::App& command, AskOptions& options) {
+  CLI::Option* ask = command.add_option(
       "--ask", options.folder,
       "Write a plan for a kernel that cannot be linked to this folder");
-  ask.type_name("DIR");
+  ask->type_name("DIR");
   add_laws(command, options.laws, "Law id, or a glob; may be repeated");
   command
       .add_option("-n,--cases", options.cases, "Number of cases, over all laws")
-      .within(int64_t{1}, int64_t{1000000})
-      .shows_default();
+      ->check(CLI::Range(int64_t{1}, int64_t{1000000}))
+      ->capture_default_str();
   add_seed(command, options.seed);
   add_sizes(command, options.sizes);
   command
       .add_option(
           "--dtype", options.dtypes,
           "f64, f32, f16, bf16, or q/kv/o such as f32/f16/f32; may be repeated")
-      .type_name("TYPE")
-      .one_at_a_time();
+      ->type_name("TYPE")
+      ->allow_extra_args(false);
   command
       .add_option("--options", options.options,
                   "Options that the kernel declares: all, or causal,gqa,...")
-      .type_name("WORDS");
+      ->type_name("WORDS");
   add_pin(command, options.pin);
   command
       .add_option("-k,--kernel", options.name, "Name of the kernel in reports")
-      .type_name("FAMILY/VARIANT")
-      .shows_default();
+      ->type_name("FAMILY/VARIANT")
+      ->capture_default_str();
   command
       .add_option(
           "--format", options.format,
           "Files: npy (one per tensor), safetensors (one), recipe (none)")
-      .one_of(std::vector<std::string>(std::begin(kPlanFormats),
-                                       std::end(kPlanFormats)))
-      .shows_default();
+      ->check(CLI::IsMember(std::vector<std::string>(std::begin(kPlanFormats),
+                                                     std::end(kPlanFormats))))
+      ->capture_default_str();
   command.add_flag("--force", options.force,
                    "Overwrite a plan, and the answers in its folder");
   // A plan that is written in another format has the first ones already.
   std::vector<std::string> of_ask = {"--law",   "--cases", "--seed",
                                      "--sizes", "--dtype", "--options",
                                      "--pin",   "--kernel"};
-  const CommandOption what = command.option("what");
-  for (const std::string& name : of_ask) what.excludes(command.option(name));
+  CLI::Option* what = command.get_option("what");
+  for (const std::string& name : of_ask)
+    what->excludes(command.get_option(name));
   for (const char* name : {"--format", "--force"}) of_ask.push_back(name);
-  for (const std::string& name : of_ask) command.option(name).needs(ask);
+  for (const std::string& name : of_ask) command.get_option(name)->needs(ask);
   for (const char* name : {"what", "--dialect", "--precision"})
     of_ask.push_back(name);
-  command.takes_only("--ask", of_ask);
+  takes_only(command, "--ask", of_ask);
 }
 
-void add_flags(Command& command, JudgeOptions& options) {
+void add_flags(CLI::App& command, JudgeOptions& options) {
   command.add_option(
       "what", options.targets,
       "Plan [ANSWERS], or recorded calls (.safetensors, .npz, ONNX tests)");
@@ -124,26 +155,23 @@ void add_flags(Command& command, JudgeOptions& options) {
   command
       .add_option("--dialect", options.dialect,
                   "Convention, or file of dialect fields, to add to a plan")
-      .type_name("FILE|CONVENTION");
+      ->type_name("FILE|CONVENTION");
   command
       .add_option("--precision", options.precision,
                   "File of precision fields to add to a plan")
-      .type_name("FILE");
+      ->type_name("FILE");
   add_whether_to_diagnose(command, options.diagnose);
   add_json(command, options.json);
   add_report_files(command, options.files);
-  command
-      .add_option("-o,--out", options.table,
-                  "Tab-separated file with a row for each case of a plan")
-      .type_name("FILE")
-      .names_output();
+  add_output(command, "-o,--out", options.table,
+             "Tab-separated file with a row for each case of a plan");
   command.add_flag("-v,--verbose", options.verbose, "Print one line per law");
   add_ask(command, options.ask);
 }
 
 }  // namespace
 
-void add_judge(Command& app, Chosen& chosen) {
+void add_judge(CLI::App& app, Chosen& chosen) {
   add_command<JudgeOptions>(
       app, chosen, "judge",
       "Check recorded calls, or write a plan of calls to record", add_flags,

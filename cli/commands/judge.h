@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/terminal/report.h"
 #include "golden/import/import_names.h"
 #include "report/exit_code.h"
 #include "report/report_files.h"
@@ -47,6 +48,12 @@ struct JudgeOptions {
 };
 ExitCode judge_plan(const JudgeOptions& options);
 ExitCode judge_calls(const JudgeOptions& options);
+// Prints and writes the reports of recorded answers. `questions`: lines of the
+// record about a plan.
+ExitCode report_answers(const JudgeOptions& options, const RunResult& result,
+                        const RunOptions& run, const SelectedKernels& selected,
+                        const Diagnoses& causes, Executor& answers,
+                        const std::string& questions = "");
 
 }  // namespace qkvet::cli
 

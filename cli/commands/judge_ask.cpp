@@ -169,18 +169,17 @@ std::string summary(const AskOptions& options, const PlanFolder& plan,
                     size_t bytes) {
   std::set<const Law*> laws;
   for (const PlanCase& one : plan.recipe.cases) laws.insert(one.law);
-  std::string can, types;
-  for (const std::string& word : plan.recipe.kernel.options)
-    can += (can.empty() ? "" : ", ") + word;
+  std::vector<std::string> types;
   for (const StorageTypes& stored : plan.recipe.kernel.dtypes)
-    types += (types.empty() ? "" : ", ") + slashed(stored);
+    types.push_back(slashed(stored));
   constexpr double kMebibyte = 1 << 20;
   std::string text = fmt::format(
       "PLAN  {}: {} calls for {} cases of {} laws, {:.1f} MiB\n",
       options.folder, plan.calls.calls().size(), plan.recipe.cases.size(),
       laws.size(), static_cast<double>(bytes) / kMebibyte);
-  text += wrapped_field("kernel",
-                        fmt::format("{}: {}; {}", options.name, can, types));
+  text += wrapped_field(
+      "kernel", fmt::format("{}: {}; {}", options.name,
+                            joined(plan.recipe.kernel.options), joined(types)));
   text += dropped_text(plan.recipe);
   if (plan.recipe.format == PlanFormat::kRecipe)
     return text + field("then", "qkvet judge --ask OTHER --from " +

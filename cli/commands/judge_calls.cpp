@@ -4,22 +4,17 @@
 #include <fmt/core.h>
 
 #include <chrono>
-#include <cstdio>
 #include <filesystem>
 
 #include "cli/commands/judge.h"
 #include "cli/judge/recorded_call.h"
 #include "cli/kernels/compiler.h"
 #include "cli/reproduce/plan_kernel.h"
-#include "cli/terminal/failure_tensors.h"
-#include "cli/terminal/report.h"
 #include "cli/terminal/select.h"
 #include "golden/check/call_file.h"
 #include "golden/check/verify.h"
 #include "properties/judging/subject.h"
 #include "properties/run/one_cell.h"
-#include "report/run_record.h"
-#include "report/written_file.h"
 
 namespace qkvet::cli {
 namespace {
@@ -257,22 +252,7 @@ ExitCode judge_calls(const JudgeOptions& options) {
   for (const Recorded& one : all)
     selected.notes.insert(selected.notes.end(), one.notes.begin(),
                           one.notes.end());
-  FailureTensors tensors;
-  if (!options.json.empty() || options.files.any())
-    tensors = collect_tensors(result, answers);
-  ReportInput report{result,  run,    selected, /*in_process=*/false,
-                     nullptr, &causes};
-  report.tensors = &tensors;
-  const RunRecord record = record_of(report);
-  std::string wrong;
-  if (!options.json.empty())
-    wrong = write_file(options.json, record_lines(record));
-  if (!wrong.empty()) return wrong_use(wrong);
-  std::fputs(text_report(report, record, screen_style(options.verbose)).c_str(),
-             stdout);
-  std::fflush(stdout);
-  wrong = write_reports(record, options.files);
-  return wrong.empty() ? record.end.exit : wrong_use(wrong);
+  return report_answers(options, result, run, selected, causes, answers);
 }
 
 }  // namespace qkvet::cli

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <filesystem>
 #include <set>
 
@@ -13,15 +12,12 @@
 #include "cli/judge/recorded_answers.h"
 #include "cli/kernels/compiler.h"
 #include "cli/reproduce/plan_folder.h"
-#include "cli/terminal/failure_tensors.h"
-#include "cli/terminal/report.h"
 #include "cli/terminal/select.h"
 #include "properties/cases/generate.h"
 #include "properties/cases/option_use.h"
 #include "properties/checking/probe.h"
 #include "properties/run/shrink.h"
 #include "properties/run/tally.h"
-#include "report/run_record.h"
 #include "report/written_file.h"
 
 namespace qkvet::cli {
@@ -278,18 +274,6 @@ SelectedKernels selected_of(const JudgeOptions& options, const PlanFolder& plan,
   return selected;
 }
 
-std::string write_rows(const JudgeOptions& options, const RunRecord& record,
-                       const std::vector<QuestionRow>& rows) {
-  std::string error;
-  if (!options.table.empty())
-    error = write_file(options.table, question_table(rows));
-  if (error.empty() && !options.json.empty())
-    error = write_file(
-        options.json,
-        start_text(record.start) + question_json(rows) + result_lines(record));
-  return error;
-}
-
 }  // namespace
 
 ExitCode judge_plan(const JudgeOptions& options) {
@@ -318,20 +302,12 @@ ExitCode judge_plan(const JudgeOptions& options) {
       causes_of(result.kernels[0], judge, options.diagnose > 0);
   const SelectedKernels selected =
       selected_of(options, plan, missing_answers(plan, answers));
-  FailureTensors tensors;
-  if (!options.json.empty() || options.files.any())
-    tensors = collect_tensors(result, judge.executor());
-  ReportInput report{result,  run,    selected, /*in_process=*/false,
-                     nullptr, &causes};
-  report.tensors = &tensors;
-  const RunRecord record = record_of(report);
-  error = write_rows(options, record, judge.rows());
-  if (!error.empty()) return wrong_use(error);
-  std::fputs(text_report(report, record, screen_style(options.verbose)).c_str(),
-             stdout);
-  std::fflush(stdout);
-  error = write_reports(record, options.files);
-  return error.empty() ? record.end.exit : wrong_use(error);
+  if (!options.table.empty())
+    error = write_file(options.table, question_table(judge.rows()));
+  return error.empty()
+             ? report_answers(options, result, run, selected, causes,
+                              judge.executor(), question_json(judge.rows()))
+             : wrong_use(error);
 }
 
 }  // namespace qkvet::cli

@@ -24,9 +24,7 @@ namespace {
 using Declared = std::pair<std::string, std::string>;
 
 std::string in_words(const std::vector<std::string>& words) {
-  std::string out;
-  for (const std::string& word : words) out += (out.empty() ? "" : " ") + word;
-  return out;
+  return joined(words, " ");
 }
 
 std::string declared_subjects(const KernelInfo& info) {

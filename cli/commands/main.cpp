@@ -38,29 +38,29 @@
 
 namespace qkvet::cli {
 
-using Add = void (*)(Command&, Chosen&);
+using Add = void (*)(CLI::App&, Chosen&);
 
-void add_group(Command& app, Chosen& chosen, const char* name, const char* what,
-               std::initializer_list<Add> commands) {
-  Command group = app.add_command(name, what);
-  group.needs_a_command();
+void add_group(CLI::App& app, Chosen& chosen, const char* name,
+               const char* what, std::initializer_list<Add> commands) {
+  CLI::App& group = *app.add_subcommand(name, what);
+  group.require_subcommand(1);
   for (const Add add : commands) add(group, chosen);
 }
 
-void add_golden(Command& app, Chosen& chosen) {
+void add_golden(CLI::App& app, Chosen& chosen) {
   add_group(app, chosen, "golden",
             "Calls with known outputs: verify, record, show, import",
             {add_golden_verify, add_golden_record, add_golden_show,
              add_golden_import});
 }
 
-void add_demo(Command& app, Chosen& chosen) {
+void add_demo(CLI::App& app, Chosen& chosen) {
   add_group(app, chosen, "demo",
             "Demonstrate attention: inspect, trace, train, memory",
             {add_inspect, add_trace, add_train, add_memory});
 }
 
-#define QKVET_DECLARED(name) void add_##name(Command& app, Chosen& chosen);
+#define QKVET_DECLARED(name) void add_##name(CLI::App& app, Chosen& chosen);
 QKVET_COMMANDS(QKVET_DECLARED)
 
 namespace {
@@ -69,29 +69,29 @@ namespace {
 constexpr Add kCommands[] = {QKVET_COMMANDS(QKVET_ROW)};
 
 int run_program(int argc, char** argv) {
-  const CommandLine line(
+  CLI::App program(
       "QKVet vets attention kernels: law by law, or the smallest failing "
       "case.\nExit: 0 conforms, 1 a law failed, 2 wrong use, 3 "
       "incomplete, 4 a kernel died.",
-      "qkvet", QKVET_VERSION);
-  Command program = line.program();
-  program.needs_a_command();
+      "qkvet");
+  program.set_version_flag("--version", QKVET_VERSION);
+  program.require_subcommand(1);
   bool parse_only = false;
   program.add_flag("--parse-only", parse_only, "Parse the command line only")
-      .hide();
+      ->group("");
   Chosen chosen;
   for (const auto add : kCommands) add(program, chosen);
   std::string error;
-  switch (line.read(argc, argv, &error)) {
-    case CommandLine::Read::kShown:
+  switch (read_command_line(program, argc, argv, &error)) {
+    case CommandLine::kShown:
       return ExitCode::kConforms;
-    case CommandLine::Read::kWrong:
+    case CommandLine::kWrong:
       return wrong_use(error);
-    case CommandLine::Read::kRun:
+    case CommandLine::kRun:
       break;
   }
   if (parse_only) return ExitCode::kConforms;
-  if (error = line.bad_output(); !error.empty()) return wrong_use(error);
+  if (error = bad_output(program); !error.empty()) return wrong_use(error);
   return chosen();
 }
 

@@ -12,6 +12,7 @@
 #include "cli/commands/groups.h"
 #include "cli/demos/kv_memory.h"
 #include "cli/terminal/select.h"
+#include "report/lines.h"
 
 namespace qkvet::cli {
 namespace {
@@ -28,14 +29,6 @@ constexpr char kForm[] = "L32,B4,Hkv8,T8192,d128,f16";
 // Largest size that is really allocated: it takes moments, and every machine
 // has enough memory.
 constexpr int64_t kMostTried = int64_t{64} << 20;
-
-// 1,234,567
-std::string grouped(int64_t number) {
-  std::string digits = std::to_string(number);
-  for (auto at = static_cast<int64_t>(digits.size()) - 3; at > 0; at -= 3)
-    digits.insert(static_cast<size_t>(at), ",");
-  return digits;
-}
 
 std::string gib(double bytes) {
   return fmt::format("{:.4g} GiB", bytes / (1 << 30));
@@ -163,17 +156,17 @@ ExitCode run(const KvMemoryOptions& options) {
   return print_caches(whole);
 }
 
-void add_flags(Command& command, KvMemoryOptions& options) {
+void add_flags(CLI::App& command, KvMemoryOptions& options) {
   command
       .add_option("model", options.model,
                   "Layers L, batch B, KV heads, tokens T, head width d, type")
-      .type_name(kForm)
-      .required();
+      ->type_name(kForm)
+      ->required();
 }
 
 }  // namespace
 
-void add_memory(Command& demo, Chosen& chosen) {
+void add_memory(CLI::App& demo, Chosen& chosen) {
   add_command<KvMemoryOptions>(demo, chosen, "memory",
                                "Size of the KV cache of a model", add_flags,
                                run);

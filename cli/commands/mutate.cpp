@@ -139,23 +139,23 @@ ExitCode run(const MutateOptions& options) {
   return mutation_exit(result, explained);
 }
 
-void add_flags(Command& command, MutateOptions& options) {
+void add_flags(CLI::App& command, MutateOptions& options) {
   command
       .add_option("source", options.selection.sources,
                   "Source of the kernel: .c, .cpp, .cc, .cxx, .cu or .rs")
-      .type_name("SOURCE");
+      ->type_name("SOURCE");
   add_declaration(command, options.selection);
   add_laws(command, options.laws, "Law id, or a glob; may be repeated");
   command
       .add_option("-n,--cases", options.cases,
                   "Cases for each mutant, over all laws of a subject [" +
                       std::to_string(kMutantCases) + "]")
-      .within(int64_t{1}, int64_t{1'000'000'000});
+      ->check(CLI::Range(int64_t{1}, int64_t{1'000'000'000}));
   command
       .add_option("--budget", options.budget,
                   "Time for each mutant, or for all edits of --repair [" +
                       std::string(kRepairTime) + "]")
-      .type_name("10s");
+      ->type_name("10s");
   add_seed(command, options.seed,
            "Seed of the sample and of the cases, or random");
   add_jobs(command, options.jobs);
@@ -164,36 +164,36 @@ void add_flags(Command& command, MutateOptions& options) {
   command
       .add_option("--sample", options.sample,
                   "Number of mutants, chosen by the seed")
-      .within(int64_t{1}, int64_t{1'000'000'000});
+      ->check(CLI::Range(int64_t{1}, int64_t{1'000'000'000}));
   command
       .add_option(
           "-o,--out", options.out,
           "Folder of results to resume from; with --only the mutant's source")
-      .type_name("OUT");
+      ->type_name("OUT");
   command.add_option("--only", options.only, "Id of a single mutant")
-      .type_name("ID");
+      ->type_name("ID");
   command
       .add_option("--known", options.explained,
                   "Expected survivors: ID WHY, one per line")
-      .type_name("FILE");
+      ->type_name("FILE");
   command.add_flag("--list", options.list, "List the mutants only");
   add_json(command, options.json);
-  const CommandOption repaired = command.add_flag(
+  CLI::Option* repaired = command.add_flag(
       "--repair", options.repair,
       "Search for a single edit that makes the kernel conform");
   command
       .add_flag("-v,--verbose", options.verbose,
                 "Print all edits that mend a case, not three")
-      .needs(repaired);
-  command.takes_only("--repair",
-                     {"source", "--dialect", "--precision", "--cflags", "--law",
-                      "--cases", "--budget", "--seed", "--jobs", "--sizes",
-                      "--pin", "--verbose", "--json"});
+      ->needs(repaired);
+  takes_only(command, "--repair",
+             {"source", "--dialect", "--precision", "--cflags", "--law",
+              "--cases", "--budget", "--seed", "--jobs", "--sizes", "--pin",
+              "--verbose", "--json"});
 }
 
 }  // namespace
 
-void add_mutate(Command& app, Chosen& chosen) {
+void add_mutate(CLI::App& app, Chosen& chosen) {
   add_command<MutateOptions>(
       app, chosen, "mutate",
       "Measure which mistakes in a source are found, or repair one", add_flags,

@@ -120,21 +120,21 @@ ExitCode run(const NewOptions& options) {
   return kConforms;
 }
 
-void add_flags(Command& command, NewOptions& options) {
+void add_flags(CLI::App& command, NewOptions& options) {
   command
       .add_option("file", options.file,
                   "New file: .c, .cpp, .cc, .cxx, .cu or .rs")
-      .required();
+      ->required();
   command
       .add_option("-t,--template", options.kind,
                   "plain (contiguous f32), abi (all options), cache, plan, "
                   "rust or cuda")
-      .type_name("NAME");
+      ->type_name("NAME");
 }
 
 }  // namespace
 
-void add_new(Command& app, Chosen& chosen) {
+void add_new(CLI::App& app, Chosen& chosen) {
   add_command<NewOptions>(app, chosen, "new",
                           "Write a conforming kernel to start from", add_flags,
                           run);

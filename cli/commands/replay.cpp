@@ -275,11 +275,8 @@ ExitCode run(const ReplayOptions& options) {
   const ExecutorFactory open =
       executor_factory(selected, options.selection.in_process);
   std::vector<std::unique_ptr<Executor>> executors;
-  for (size_t i = 0; i < selected.libraries.size(); ++i) {
-    Opened opened = open(i);
-    if (opened.executor == nullptr) return wrong_use(opened.error);
-    executors.push_back(std::move(opened.executor));
-  }
+  error = open_all(selected, options.selection.in_process, &executors);
+  if (!error.empty()) return wrong_use(error);
   RunResult result;
   std::string no_faults;
   const std::unique_ptr<Catalogue> catalogue =
@@ -303,12 +300,12 @@ ExitCode run(const ReplayOptions& options) {
   return exit_code_of(report);
 }
 
-void add_flags(Command& command, ReplayOptions& options) {
+void add_flags(CLI::App& command, ReplayOptions& options) {
   command
       .add_option(
           "case", options.target,
           "Case text from a report, @FILE with one per line, or X.story")
-      .required();
+      ->required();
   add_specs(command, options.selection);
   add_selection(command, options.selection);
   add_laws(command, options.laws);
@@ -316,11 +313,11 @@ void add_flags(Command& command, ReplayOptions& options) {
   command
       .add_option("--after", options.after,
                   "Call this case first, in the same process; may be repeated")
-      .type_name("CASE");
+      ->type_name("CASE");
   command
       .add_option("--digest", options.digest,
                   "Digest that the inputs must have (eight hex digits)")
-      .type_name("HEX");
+      ->type_name("HEX");
   add_json(command, options.json);
   add_whether_to_diagnose(command, options.diagnose);
   command.add_flag("-v,--verbose", options.verbose,
@@ -328,14 +325,14 @@ void add_flags(Command& command, ReplayOptions& options) {
   command
       .add_option("-o,--out", options.emit.folder,
                   "Write the failure to a folder that runs without QKVet")
-      .type_name("DIR");
+      ->type_name("DIR");
   command.add_flag("--force", options.emit.force,
                    "Overwrite the folder of --out");
 }
 
 }  // namespace
 
-void add_replay(Command& app, Chosen& chosen) {
+void add_replay(CLI::App& app, Chosen& chosen) {
   add_command<ReplayOptions>(
       app, chosen, "replay",
       "Run a case, a list of cases or a recorded operation sequence", add_flags,

@@ -78,24 +78,21 @@ ExitCode run(const RecordOptions& options) {
   return kConforms;
 }
 
-void add_flags(Command& command, RecordOptions& options) {
+void add_flags(CLI::App& command, RecordOptions& options) {
   command
       .add_option(
           "record", options.records,
           "Record of `qkvet check --json`: one to convert, two to compare")
-      .type_name("RUN.jsonl")
-      .required();
-  command
-      .add_option("-o,--out", options.out,
-                  "Merge the records of all shards into one record")
-      .type_name("FILE")
-      .names_output();
+      ->type_name("RUN.jsonl")
+      ->required();
+  add_output(command, "-o,--out", options.out,
+             "Merge the records of all shards into one record");
   add_report_files(command, options.files);
 }
 
 }  // namespace
 
-void add_report(Command& app, Chosen& chosen) {
+void add_report(CLI::App& app, Chosen& chosen) {
   add_command<RecordOptions>(app, chosen, "report",
                              "Convert a record, compare two, or merge shards",
                              add_flags, run);

@@ -185,18 +185,19 @@ ExitCode run(const TraceOptions& options) {
   return code_of(run.views);
 }
 
-void add_flags(Command& command, TraceOptions& options) {
+void add_flags(CLI::App& command, TraceOptions& options) {
   add_model(command, options.model, options.selection,
             "Model [L2,H4,D32,T12,V64,B1], and a kernel");
   add_kernels(command, options.selection);
   command
       .add_option("--tokens", options.tokens,
                   "Token ids of one sequence; may be repeated [random]")
-      .type_name("ID,ID,...")
-      .one_at_a_time();
+      ->type_name("ID,ID,...")
+      ->allow_extra_args(false);
   add_seed(command, options.seed, "Seed of the weights, or random");
   command.add_flag("--json", options.json, "Print JSON Lines instead of text");
-  command.footer(
+  add_footer(
+      command,
       "Weights are normal numbers / sqrt(inputs), embeddings normal numbers / "
       "2, biases 0.\nWith --kernel attention is the kernel's, and judged. "
       "Exit: 0 shown; "
@@ -205,7 +206,7 @@ void add_flags(Command& command, TraceOptions& options) {
 
 }  // namespace
 
-void add_trace(Command& demo, Chosen& chosen) {
+void add_trace(CLI::App& demo, Chosen& chosen) {
   add_command<TraceOptions>(
       demo, chosen, "trace",
       "Show a forward pass of a small GPT, from token ids to logits", add_flags,

@@ -185,32 +185,33 @@ ExitCode run(const TrainDemoOptions& options) {
   return error.empty() ? kConforms : wrong_use(error);
 }
 
-void add_flags(Command& command, TrainDemoOptions& options) {
+void add_flags(CLI::App& command, TrainDemoOptions& options) {
   add_specs(command, options.selection);
   add_kernels(command, options.selection);
   command
       .add_option("--task", options.task,
                   "repeat one token, count up, or count without mask: no_mask")
-      .one_of({"repeat", "count", "no_mask"})
-      .shows_default();
+      ->check(CLI::IsMember({"repeat", "count", "no_mask"}))
+      ->capture_default_str();
   command
       .add_option("--repeat", options.epochs, "Number of passes over the rows")
-      .shows_default();
+      ->capture_default_str();
   command
       .add_option("--sample", options.rows,
                   "Training rows of 12 tokens, a multiple of 32")
-      .shows_default();
+      ->capture_default_str();
   add_seed(command, options.seed,
            "Seed of the rows and the initial weights, or random");
   add_picture(command, options.picture, "Write the loss curves as SVG");
-  command.footer(
+  add_footer(
+      command,
       "Attention and its gradient are a kernel's, scalar/plain unless one is "
       "named.\nExit: 0 shown; 2 wrong use, or a kernel that does not answer.");
 }
 
 }  // namespace
 
-void add_train(Command& demo, Chosen& chosen) {
+void add_train(CLI::App& demo, Chosen& chosen) {
   add_command<TrainDemoOptions>(
       demo, chosen, "train",
       "Train a small model, with and without a causal mask", add_flags, run);

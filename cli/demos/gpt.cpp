@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "cli/demos/kv_memory.h"
@@ -23,26 +24,6 @@ Values stored(Values values) {
 // The weights: a tensor of the generator and a number, so that no two are
 // equal.
 enum class Part : uint8_t { kToken, kPosition, kQ, kK, kV, kO, kWide, kBack };
-
-// [rows,columns], row r drawn as row r of its tensor.
-Values drawn(const Gpt& gpt, Part part, int64_t block, int64_t rows,
-             int64_t columns, double factor) {
-  Values out(static_cast<size_t>(rows * columns));
-  for (int64_t r = 0; r < rows; ++r) {
-    const std::span<double> row(out.data() + r * columns,
-                                static_cast<size_t>(columns));
-    recipe_row({}, gpt.seed, TensorName::kWq, block, static_cast<int64_t>(part),
-               r, row);
-    for (double& value : row) value *= factor;
-  }
-  return stored(std::move(out));
-}
-
-Values matrix(const Gpt& gpt, Part part, int64_t block, int64_t in,
-              int64_t out) {
-  return drawn(gpt, part, block, in, out,
-               1 / std::sqrt(static_cast<double>(in)));
-}
 
 // Ba, Kiros, Hinton, "Layer Normalization" (2016), gain 1, shift 0.
 Values normed(const Values& x, int64_t width) {
@@ -73,13 +54,15 @@ Values sum_of(const Values& a, const Values& b) {
   return stored(std::move(out));
 }
 
+// Without `computes` all values are empty, and only the first block is shown.
 class Walk {
  public:
-  Walk(const Gpt& gpt, const GptKernel* kernel) : gpt_(gpt), kernel_(kernel) {}
+  Walk(const Gpt& gpt, const GptKernel* kernel, bool computes)
+      : gpt_(gpt), kernel_(kernel), computes_(computes) {}
 
   GptRun run() {
     embed();
-    for (block_ = 0; block_ < gpt_.layers; ++block_)
+    for (block_ = 0; block_ < (computes_ ? gpt_.layers : 1); ++block_)
       if (!one_block()) return std::move(run_);
     block_ = -1;
     const Values last = normed(x_, gpt_.width);
@@ -103,22 +86,47 @@ class Walk {
     run_.stages.push_back({block_, std::move(summary), bytes});
   }
 
+  // [rows,columns], row r drawn as row r of its tensor.
+  Values drawn(Part part, int64_t rows, int64_t columns, double factor) const {
+    if (!computes_) return {};
+    Values out(static_cast<size_t>(rows * columns));
+    for (int64_t r = 0; r < rows; ++r) {
+      const std::span<double> row(out.data() + r * columns,
+                                  static_cast<size_t>(columns));
+      recipe_row({}, gpt_.seed, TensorName::kWq, std::max<int64_t>(block_, 0),
+                 static_cast<int64_t>(part), r, row);
+      for (double& value : row) value *= factor;
+    }
+    return stored(std::move(out));
+  }
+  Values matrix(Part part, int64_t in, int64_t out) const {
+    return drawn(part, in, out, 1 / std::sqrt(static_cast<double>(in)));
+  }
+  // [B,T,in] times a matrix [in,out].
+  Values product(const Values& x, const Values& matrix, int64_t in,
+                 int64_t out) const {
+    if (!computes_) return {};
+    return stored(plain_linear(
+        {gpt_.B * gpt_.T, in, out, x.data(), matrix.data(), nullptr}));
+  }
+
   void embed() {
     block_ = -1;
-    show("tokens", "ids", {gpt_.B, gpt_.T},
-         Values(gpt_.tokens.begin(), gpt_.tokens.end()), sizeof(int64_t));
+    const std::vector<int64_t> ids =
+        computes_ ? gpt_.tokens : std::vector<int64_t>();
+    show("tokens", "ids", {gpt_.B, gpt_.T}, Values(ids.begin(), ids.end()),
+         sizeof(int64_t));
     constexpr double kHalf = 0.5;
-    embeddings_ = drawn(gpt_, Part::kToken, 0, gpt_.vocab, gpt_.width, kHalf);
-    const Values positions =
-        drawn(gpt_, Part::kPosition, 0, gpt_.T, gpt_.width, kHalf);
+    embeddings_ = drawn(Part::kToken, gpt_.vocab, gpt_.width, kHalf);
+    const Values positions = drawn(Part::kPosition, gpt_.T, gpt_.width, kHalf);
     Values token, position;
-    for (size_t n = 0; n < gpt_.tokens.size(); ++n) {
+    for (size_t n = 0; n < ids.size(); ++n) {
       const auto at = [&](const Values& table, int64_t row) {
         return table.begin() + row * gpt_.width;
       };
       const auto t = static_cast<int64_t>(n) % gpt_.T;
-      token.insert(token.end(), at(embeddings_, gpt_.tokens[n]),
-                   at(embeddings_, gpt_.tokens[n] + 1));
+      token.insert(token.end(), at(embeddings_, ids[n]),
+                   at(embeddings_, ids[n] + 1));
       position.insert(position.end(), at(positions, t), at(positions, t + 1));
     }
     show("token", fmt::format("row of [{},{}]", gpt_.vocab, gpt_.width),
@@ -190,8 +198,41 @@ class Walk {
     return run_.views.back().ended ? Values{} : run_.views.back().output;
   }
 
+  // The stages of layer_movie().
+  void show_attention() {
+    const int64_t D = gpt_.width, H = gpt_.heads, T = gpt_.T;
+    for (const char* name : {"q", "k", "v"})
+      show(name,
+           fmt::format("norm W_{} [{},{}]",
+                       static_cast<char>(*name - 'a' + 'A'), D, D),
+           rows_of(D), {});
+    const std::vector<int64_t> heads = {gpt_.B, H, T, gpt_.d()};
+    for (const char* name : {"q", "k", "v"})
+      show(name, fmt::format("split into {} head{}", H, H == 1 ? "" : "s"),
+           heads, {});
+    const std::vector<int64_t> pairs = {gpt_.B, H, T, T};
+    show("scores", "q k^T", pairs, {});
+    show("scaled",
+         fmt::format("scores / sqrt(d) = scores x {:.6g}",
+                     default_scale(gpt_.d())),
+         pairs, {});
+    if (T > 1)
+      show("masked",
+           fmt::format("-inf at {} of {} pairs", gpt_.B * H * (T * (T - 1) / 2),
+                       gpt_.B * H * T * T),
+           pairs, {});
+    show("weights", "softmax over the keys", pairs, {});
+    show("attended", "weights v", heads, {});
+    show("merged", "heads side by side", rows_of(D), {});
+    show("y", fmt::format("merged W_O [{},{}]", D, D), rows_of(D), {});
+  }
+
   // False if there is no y.
   bool attend(Values* y) {
+    if (!computes_) {
+      show_attention();
+      return true;
+    }
     Movie movie = layer_movie(problem(), /*unbatched=*/false, {}, "norm");
     // Its x is the norm, which is shown already.
     for (size_t n = 1; n + 1 < movie.stages.size(); ++n)
@@ -215,23 +256,19 @@ class Walk {
     show("norm", "mean 0, variance 1", rows_of(D), normed_);
     matrices_.clear();
     for (const Part part : {Part::kQ, Part::kK, Part::kV, Part::kO})
-      matrices_.push_back(matrix(gpt_, part, block_, D, D));
+      matrices_.push_back(matrix(part, D, D));
     Values y;
     if (!attend(&y)) return false;
     x_ = sum_of(x_, y);
     show("x", "x + y", rows_of(D), x_);
     const Values in = normed(x_, D);
     show("norm", "mean 0, variance 1", rows_of(D), in);
-    const Values up = matrix(gpt_, Part::kWide, block_, D, 4 * D);
-    Values wide = stored(plain_linear(
-        {gpt_.B * gpt_.T, D, 4 * D, in.data(), up.data(), nullptr}));
+    Values wide = product(in, matrix(Part::kWide, D, 4 * D), D, 4 * D);
     show("wide", fmt::format("norm W_1 [{},{}]", D, 4 * D), rows_of(4 * D),
          wide);
     wide = gelu(std::move(wide));
     show("gelu", "", rows_of(4 * D), wide);
-    const Values down = matrix(gpt_, Part::kBack, block_, 4 * D, D);
-    const Values back = stored(plain_linear(
-        {gpt_.B * gpt_.T, 4 * D, D, wide.data(), down.data(), nullptr}));
+    const Values back = product(wide, matrix(Part::kBack, 4 * D, D), 4 * D, D);
     show("back", fmt::format("gelu W_2 [{},{}]", 4 * D, D), rows_of(D), back);
     x_ = sum_of(x_, back);
     show("x", "x + back", rows_of(D), x_);
@@ -241,18 +278,18 @@ class Walk {
   // By the token embedding, transposed.
   void logits(const Values& last) {
     Values w(embeddings_.size());
-    for (int64_t token = 0; token < gpt_.vocab; ++token)
+    for (int64_t token = 0; computes_ && token < gpt_.vocab; ++token)
       for (int64_t c = 0; c < gpt_.width; ++c)
         w[static_cast<size_t>(c * gpt_.vocab + token)] =
             embeddings_[static_cast<size_t>(token * gpt_.width + c)];
-    run_.logits = stored(plain_linear({gpt_.B * gpt_.T, gpt_.width, gpt_.vocab,
-                                       last.data(), w.data(), nullptr}));
+    run_.logits = product(last, w, gpt_.width, gpt_.vocab);
     show("logits", fmt::format("norm E^T [{},{}]", gpt_.width, gpt_.vocab),
          rows_of(gpt_.vocab), run_.logits);
   }
 
   const Gpt& gpt_;
   const GptKernel* kernel_;
+  const bool computes_;
   GptRun run_;
   int64_t block_ = -1;
   Values embeddings_;             // [V,D]
@@ -297,7 +334,11 @@ std::string too_much_for(const Gpt& gpt) {
 }
 
 GptRun run_gpt(const Gpt& gpt, const GptKernel* kernel) {
-  return Walk(gpt, kernel).run();
+  return Walk(gpt, kernel, /*computes=*/true).run();
+}
+
+std::vector<GptStage> gpt_shapes(const Gpt& gpt) {
+  return Walk(gpt, nullptr, /*computes=*/false).run().stages;
 }
 
 }  // namespace qkvet::cli

@@ -11,6 +11,7 @@
 #include "properties/calls/layer_gradient_calls.h"
 #include "properties/judging/compare.h"
 #include "report/json_lines.h"
+#include "report/lines.h"
 
 namespace qkvet::cli {
 namespace {
@@ -100,10 +101,7 @@ std::string cell(std::string text) {
 }
 
 std::string cell(const std::vector<size_t>& calls) {
-  std::string text;
-  for (const std::string& name : folders(calls))
-    text += (text.empty() ? "" : ",") + name;
-  return text;
+  return joined(folders(calls), ",");
 }
 
 }  // namespace

@@ -14,8 +14,7 @@ using Json = nlohmann::json;
 
 void expect_parts(const Ran& ran, std::initializer_list<const char*> parts) {
   for (const char* part : parts)
-    EXPECT_NE(ran.out.find(part), std::string::npos) << part << "\n"
-                                                     << ran.out << ran.error;
+    EXPECT_TRUE(has(ran.out, part)) << part << ran.error;
 }
 
 std::vector<Json> json_lines(const Ran& ran, const std::string& type) {
@@ -30,8 +29,7 @@ std::vector<Json> json_lines(const Ran& ran, const std::string& type) {
 }
 
 TEST(Trace, TheTextbookModelFromTokensToLogits) {
-  const Ran ran = run_qkvet("demo trace");
-  EXPECT_EQ(ran.exit, 0) << ran.error;
+  const Ran ran = exits(0, run_qkvet("demo trace"));
   EXPECT_EQ(ran.error, "");
   expect_parts(
       ran, {"GPT: 2 blocks, H = 4, D = 32, d = 8, context 12, vocabulary 64",
@@ -47,8 +45,7 @@ TEST(Trace, TheTextbookModelFromTokensToLogits) {
 
 TEST(Trace, AModelOfAnySizeHasShapes) {
   const std::string gpt2 = "demo trace L12,H12,D768,T1024,V50257";
-  const Ran ran = run_qkvet(gpt2);
-  EXPECT_EQ(ran.exit, 0) << ran.error;
+  const Ran ran = exits(0, run_qkvet(gpt2));
   expect_parts(ran, {"shapes only: 124439808 parameters: at most 16777216",
                      "block 1, and 11 more like it", "[1,12,1024,1024]",
                      "[1,1024,50257]", "= 124,439,808", "75,497,472 bytes"});
@@ -60,9 +57,8 @@ TEST(Trace, AModelOfAnySizeHasShapes) {
 }
 
 TEST(Trace, TokensOfTheUser) {
-  const Ran ran =
-      run_qkvet("demo trace L1 --tokens 3,1,4,1 --tokens 5,9,2,6 --json");
-  EXPECT_EQ(ran.exit, 0) << ran.error;
+  const Ran ran = exits(
+      0, run_qkvet("demo trace L1 --tokens 3,1,4,1 --tokens 5,9,2,6 --json"));
   const std::vector<Json> stages = json_lines(ran, "trace_stage");
   EXPECT_EQ(stages.front()["shape"], Json({2, 4}));
   EXPECT_EQ(stages.front()["least"], 1);
@@ -82,7 +78,7 @@ TEST(Trace, KernelsTakeThePlaceOfAttention) {
     EXPECT_EQ(ran.exit, 0) << kernel << ran.out << ran.error;
     expect_parts(
         ran, {"attention by the kernel", "block 2\n", "agrees    error/bound"});
-    EXPECT_EQ(ran.out.find("PARTS"), std::string::npos) << ran.out;
+    EXPECT_FALSE(has(ran.out, "PARTS"));
   }
   const std::pair<const char*, const char*> rows[] = {
       {"faulty/split_without_transpose", "PARTS     at q["},
@@ -101,7 +97,7 @@ TEST(Trace, AKernelThatEndsEndsTheWalk) {
   const Ran dead = run_qkvet(std::string("demo trace T1 '") + QKVET_BAD_PLUGIN +
                              "' --kernel bad/abort");
   EXPECT_EQ(dead.exit, 4) << dead.out << dead.error;
-  EXPECT_EQ(dead.out.find("logits"), std::string::npos) << dead.out;
+  EXPECT_FALSE(has(dead.out, "logits"));
   const Ran none = run_qkvet("demo trace --kernel kv_cache/contiguous");
   expect_wrong_use(none, "neither a layer nor attention");
 }

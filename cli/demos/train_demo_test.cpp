@@ -93,7 +93,7 @@ TEST(LossCurve, FallsFromLeftToRight) {
         "\"",
         ">4</text>", ">step</text>", ">loss (nats a token)</text>",
         ">stays &lt; 2</text>"})
-    EXPECT_NE(svg.find(part), std::string::npos) << part << "\n" << svg;
+    EXPECT_TRUE(has(svg, part)) << part;
 }
 
 double number_behind(const std::string& text, const std::string& words,
@@ -106,20 +106,17 @@ double number_behind(const std::string& text, const std::string& words,
 
 TEST(TrainDemo, TheLossFallsBelowOneInThreeEpochs) {
   const std::string folder = scratch();
-  const Ran ran = run_qkvet("demo train --out curve.svg", folder);
-  EXPECT_EQ(ran.exit, 0) << ran.error;
+  const Ran ran = exits(0, run_qkvet("demo train --out curve.svg", folder));
   EXPECT_LT(number_behind(ran.out, "epoch 3   loss "), 1.0);
   EXPECT_GT(number_behind(ran.out, "right     "), 95);
-  EXPECT_NE(ran.out.find("ln 64 = 4.16"), std::string::npos);
-  EXPECT_NE(ran.out.find("head 3"), std::string::npos);
-  const Ran again = run_qkvet("demo train --out curve.svg", folder);
-  EXPECT_EQ(again.exit, 2);
-  EXPECT_NE(again.error.find("curve.svg"), std::string::npos) << again.error;
+  EXPECT_TRUE(has(ran.out, "ln 64 = 4.16"));
+  EXPECT_TRUE(has(ran.out, "head 3"));
+  const Ran again = exits(2, run_qkvet("demo train --out curve.svg", folder));
+  EXPECT_TRUE(has(again.error, "curve.svg"));
 }
 
 TEST(TrainDemo, WithoutAMaskTheLossIsBetterAndWhatIsGeneratedIsNot) {
-  const Ran ran = run_qkvet("demo train --task no_mask");
-  EXPECT_EQ(ran.exit, 0) << ran.error;
+  const Ran ran = exits(0, run_qkvet("demo train --task no_mask"));
   const size_t second = ran.out.find("without a causal mask");
   ASSERT_NE(second, std::string::npos) << ran.out;
   const double with = number_behind(ran.out, "epoch 3   loss ");
@@ -143,9 +140,7 @@ TEST(TrainDemo, BadInputIsNamed) {
   for (const auto& row : rows) {
     const Ran ran = run_qkvet(std::string("demo train ") + row.arguments);
     EXPECT_EQ(ran.exit, 2) << row.arguments;
-    EXPECT_NE(ran.error.find(row.part), std::string::npos)
-        << row.arguments << "\n"
-        << ran.error;
+    EXPECT_TRUE(has(ran.error, row.part)) << row.arguments;
     EXPECT_EQ(ran.out, "");
   }
 }

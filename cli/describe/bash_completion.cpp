@@ -1,73 +1,70 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
 
-#include "cli/describe/command_description.h"
+#include "cli/describe/pages.h"
+#include "report/lines.h"
 
 namespace qkvet::cli {
 namespace {
 
-std::string with_between(const std::vector<std::string>& words,
-                         const char* between) {
-  std::string out;
-  for (const std::string& word : words)
-    out += (out.empty() ? "" : between) + word;
-  return out;
-}
-
 // Completions of a value: words, the laws, or, if there are none, files.
-std::string reply(const OptionDescription& option) {
-  if (!option.choices.empty())
+std::string reply(const CLI::Option& option) {
+  if (const auto choices = choices_of(option); !choices.empty())
     return fmt::format("COMPREPLY=($(compgen -W '{}' -- \"$cur\"))",
-                       with_between(option.choices, " "));
-  if (option.type == "LAW")
+                       joined(choices, " "));
+  if (type_of(option) == "LAW")
     return "COMPREPLY=($(compgen -W \"$(_qkvet_laws)\" -- \"$cur\"))";
   return ":";
 }
 
-// `path` is "golden verify"; empty for the program.
-void add_values(const CommandDescription& command, const std::string& path,
-                std::string& out) {
-  for (const OptionDescription& option : command.options) {
-    if (option.positional || option.type.empty()) continue;
-    std::vector<std::string> names;
-    for (const std::string& name : option.names)
-      names.push_back(fmt::format("'{}:{}'", path, name));
-    out += fmt::format("    {}) {}; return ;;\n", with_between(names, " | "),
-                       reply(option));
-  }
-  for (const CommandDescription& one : command.commands)
-    add_values(one, path.empty() ? one.name : path + " " + one.name, out);
+// "golden verify"; empty for the program.
+std::string path_of(const std::string& path, const CLI::App& command) {
+  return path + (path.empty() ? "" : " ") + command.get_name();
 }
 
-void add_words(const CommandDescription& command, const std::string& path,
+void add_values(const CLI::App& command, const std::string& path,
+                std::string& out) {
+  for (const CLI::Option* option : options_of(command)) {
+    if (option->get_positional() || type_of(*option).empty()) continue;
+    std::vector<std::string> names;
+    for (const std::string& name : names_of(*option))
+      names.push_back(fmt::format("'{}:{}'", path, name));
+    out += fmt::format("    {}) {}; return ;;\n", joined(names, " | "),
+                       reply(*option));
+  }
+  for (const CLI::App* one : commands_of(command))
+    add_values(*one, path_of(path, *one), out);
+}
+
+void add_words(const CLI::App& command, const std::string& path,
                std::string& out) {
   std::vector<std::string> options, words;
-  for (const OptionDescription& option : command.options) {
-    if (!option.positional)
-      options.insert(options.end(), option.names.begin(), option.names.end());
-    else
-      words.insert(words.end(), option.choices.begin(), option.choices.end());
+  for (const CLI::Option* option : options_of(command)) {
+    const bool is_word = option->get_positional();
+    for (const std::string& one :
+         is_word ? choices_of(*option) : names_of(*option))
+      (is_word ? words : options).push_back(one);
   }
-  for (const CommandDescription& one : command.commands)
-    words.push_back(one.name);
+  for (const CLI::App* one : commands_of(command))
+    words.push_back(one->get_name());
   out += fmt::format("    '{}') options='{}' words='{}' ;;\n", path,
-                     with_between(options, " "), with_between(words, " "));
-  for (const CommandDescription& one : command.commands)
-    add_words(one, path.empty() ? one.name : path + " " + one.name, out);
+                     joined(options, " "), joined(words, " "));
+  for (const CLI::App* one : commands_of(command))
+    add_words(*one, path_of(path, *one), out);
 }
 
 // The paths of all commands, as `case` has them.
-void add_paths(const CommandDescription& command, const std::string& path,
+void add_paths(const CLI::App& command, const std::string& path,
                std::vector<std::string>& out) {
-  for (const CommandDescription& one : command.commands) {
-    out.push_back(fmt::format("'{} {}'", path, one.name));
-    add_paths(one, path.empty() ? one.name : path + " " + one.name, out);
+  for (const CLI::App* one : commands_of(command)) {
+    out.push_back(fmt::format("'{} {}'", path, one->get_name()));
+    add_paths(*one, path_of(path, *one), out);
   }
 }
 
 }  // namespace
 
-std::string bash_completion(const CommandDescription& program) {
+std::string bash_completion(const CLI::App& program) {
   std::vector<std::string> paths;
   add_paths(program, "", paths);
   std::string values, words;
@@ -99,7 +96,7 @@ _qkvet() {{
 # Where there is nothing else, files.
 complete -o default -F _qkvet qkvet
 )sh",
-                     with_between(paths, " | "), values, words);
+                     joined(paths, " | "), values, words);
 }
 
 }  // namespace qkvet::cli

@@ -2,7 +2,8 @@
 // The man page, in the macros of man(7), which groff and mandoc read.
 #include <fmt/core.h>
 
-#include "cli/describe/command_description.h"
+#include "cli/describe/pages.h"
+#include "report/lines.h"
 
 namespace qkvet::cli {
 namespace {
@@ -36,63 +37,58 @@ std::string quoted(const std::string& text) {
   return out + "\"";
 }
 
-std::string synopsis(const CommandDescription& command,
-                     const std::string& name) {
+std::string synopsis(const CLI::App& command, const std::string& name) {
   std::string out = name;
-  if (!command.commands.empty()) out += " COMMAND";
+  if (!commands_of(command).empty()) out += " COMMAND";
   out += " [OPTIONS]";
-  for (const OptionDescription& option : command.options) {
-    if (!option.positional) continue;
-    const std::string word = option.names[0] + (option.repeats ? "..." : "");
-    out += option.required ? " " + word : " [" + word + "]";
+  for (const CLI::Option* option : options_of(command)) {
+    if (!option->get_positional()) continue;
+    const std::string word =
+        names_of(*option)[0] + (repeats(*option) ? "..." : "");
+    out += option->get_required() ? " " + word : " [" + word + "]";
   }
   return out;
 }
 
-std::string option_text(const OptionDescription& option) {
+std::string option_text(const CLI::Option& option) {
   std::string names;
-  for (const std::string& name : option.names)
+  for (const std::string& name : names_of(option))
     names += (names.empty() ? "\\fB" : ", \\fB") + roff(name) + "\\fR";
-  std::string type = option.positional ? "" : option.type;
-  if (!option.choices.empty()) {
-    type.clear();
-    for (const std::string& one : option.choices)
-      type += (type.empty() ? "" : "|") + one;
-  }
+  std::string type = joined(choices_of(option), "|");
+  if (type.empty() && !option.get_positional()) type = type_of(option);
   if (!type.empty()) names += " \\fI" + roff(type) + "\\fR";
-  return fmt::format(".TP\n{}\n{}\n", names, roff(option.what));
+  return fmt::format(".TP\n{}\n{}\n", names, roff(help_of(option)));
 }
 
-void add_command(const CommandDescription& command, const std::string& name,
+void man_command(const CLI::App& command, const std::string& name,
                  std::string& out) {
   out += fmt::format(".SS {}\n{}\n", quoted(synopsis(command, name)),
-                     roff(command.what));
-  for (const OptionDescription& option : command.options)
-    out += option_text(option);
-  for (const CommandDescription& one : command.commands)
-    add_command(one, name + " " + one.name, out);
+                     roff(command.get_description()));
+  for (const CLI::Option* option : options_of(command))
+    out += option_text(*option);
+  for (const CLI::App* one : commands_of(command))
+    man_command(*one, name + " " + one->get_name(), out);
 }
 
 }  // namespace
 
-std::string man_page(const CommandDescription& program,
-                     const std::string& version) {
+std::string man_page(const CLI::App& program, const std::string& version) {
   // "Purpose.\nExit: meaning of the codes."
-  const size_t end = program.what.find("\nExit: ");
+  const std::string what = program.get_description();
+  const size_t end = what.find("\nExit: ");
   std::string out = fmt::format(
       ".\\\" Written by `qkvet man`.\n.TH QKVET 1 \"\" \"qkvet {}\" "
       "\"User Commands\"\n.SH NAME\nqkvet \\- vets attention kernels\n"
       ".SH SYNOPSIS\n\\fBqkvet\\fR COMMAND [OPTIONS]\n.SH DESCRIPTION\n{}\n",
-      version, roff(program.what.substr(0, end)));
+      version, roff(what.substr(0, end)));
   if (end != std::string::npos)
-    out += fmt::format(".SH EXIT STATUS\n{}\n",
-                       roff(program.what.substr(end + 7)));
+    out += fmt::format(".SH EXIT STATUS\n{}\n", roff(what.substr(end + 7)));
   out += ".SH OPTIONS\n";
-  for (const OptionDescription& option : program.options)
-    out += option_text(option);
+  for (const CLI::Option* option : options_of(program))
+    out += option_text(*option);
   out += ".SH COMMANDS\n";
-  for (const CommandDescription& command : program.commands)
-    add_command(command, "qkvet " + command.name, out);
+  for (const CLI::App* command : commands_of(program))
+    man_command(*command, "qkvet " + command->get_name(), out);
   return out;
 }
 

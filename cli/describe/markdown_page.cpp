@@ -2,7 +2,8 @@
 // Commands and options as a page to browse: cli/options.md.
 #include <fmt/core.h>
 
-#include "cli/describe/command_description.h"
+#include "cli/describe/pages.h"
+#include "report/lines.h"
 
 namespace qkvet::cli {
 namespace {
@@ -17,42 +18,33 @@ std::string cell(const std::string& text) {
   return out;
 }
 
-std::string row(const OptionDescription& option) {
-  std::string names;
-  for (const std::string& name : option.names)
-    names += (names.empty() ? "`" : ", `") + name + "`";
-  std::string values;
-  for (const std::string& one : option.choices)
-    values += (values.empty() ? "" : "|") + one;
-  if (values.empty() && !option.positional) values = option.type;
-  std::string what = option.what;
-  if (option.required) what += " (required)";
-  return fmt::format("| {}{}{} | {} |\n", names, values.empty() ? "" : " ",
-                     cell(values), cell(what));
+std::string row(const CLI::Option& option) {
+  std::string values = joined(choices_of(option), "|");
+  if (values.empty() && !option.get_positional()) values = type_of(option);
+  return fmt::format("| `{}`{}{} | {}{} |\n", joined(names_of(option), "`, `"),
+                     values.empty() ? "" : " ", cell(values),
+                     cell(help_of(option)),
+                     option.get_required() ? " (required)" : "");
 }
 
-bool is_help(const OptionDescription& option) {
-  return option.names.back() == "--help";
-}
-
-std::string table(const CommandDescription& command) {
+std::string table(const CLI::App& command) {
   std::string rows;
-  for (const OptionDescription& option : command.options)
-    if (!is_help(option)) rows += row(option);
+  for (const CLI::Option* option : options_of(command))
+    if (option != command.get_help_ptr()) rows += row(*option);
   return rows.empty() ? "" : "\n| option | what |\n|---|---|\n" + rows;
 }
 
-void add_section(const CommandDescription& command, const std::string& name,
+void add_section(const CLI::App& command, const std::string& name,
                  std::string& out) {
-  out += fmt::format("\n## {}\n\n{}.\n{}", name, cell(command.what),
-                     table(command));
-  for (const CommandDescription& one : command.commands)
-    add_section(one, name + " " + one.name, out);
+  out += fmt::format("\n## {}\n\n{}.\n{}", name,
+                     cell(command.get_description()), table(command));
+  for (const CLI::App* one : commands_of(command))
+    add_section(*one, name + " " + one->get_name(), out);
 }
 
 }  // namespace
 
-std::string markdown_page(const CommandDescription& program) {
+std::string markdown_page(const CLI::App& program) {
   std::string out =
       "# Commands and options\n\nAll of them, as the program describes "
       "itself: `qkvet man --markdown` writes this page, and a\ntest compares. "
@@ -60,8 +52,8 @@ std::string markdown_page(const CommandDescription& program) {
       "`--help`\nis everywhere. What to type for what you have: "
       "[commands.md](commands.md).\n\n## qkvet\n";
   out += table(program);
-  for (const CommandDescription& command : program.commands)
-    add_section(command, "qkvet " + command.name, out);
+  for (const CLI::App* command : commands_of(program))
+    add_section(*command, "qkvet " + command->get_name(), out);
   return out;
 }
 

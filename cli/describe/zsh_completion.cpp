@@ -3,7 +3,8 @@
 
 #include <string_view>
 
-#include "cli/describe/command_description.h"
+#include "cli/describe/pages.h"
+#include "report/lines.h"
 
 namespace qkvet::cli {
 namespace {
@@ -23,39 +24,35 @@ std::string escaped(const std::string& text) {
   return out;
 }
 
-std::string action(const OptionDescription& option) {
-  if (option.choices.empty())
-    return option.type == "LAW" ? "_qkvet_laws" : "_files";
-  std::string out;
-  for (const std::string& one : option.choices)
-    out += (out.empty() ? "(" : " ") + one;
-  return out + ")";
+std::string action(const CLI::Option& option) {
+  if (const auto choices = choices_of(option); !choices.empty())
+    return "(" + joined(choices, " ") + ")";
+  return type_of(option) == "LAW" ? "_qkvet_laws" : "_files";
 }
 
 // '*'{-l,--law}'[Law, or a glob]:LAW:_qkvet_laws'
-std::string specification(const OptionDescription& option) {
-  if (option.positional)
-    return fmt::format("'{}:{}:{}'", option.repeats ? "*" : "",
-                       escaped(option.names[0]), action(option));
-  std::string names;
-  for (const std::string& name : option.names)
-    names += (names.empty() ? "" : ",") + name;
-  if (option.names.size() > 1) names = "{" + names + "}";
+std::string specification(const CLI::Option& option) {
+  const std::vector<std::string> all = names_of(option);
+  if (option.get_positional())
+    return fmt::format("'{}:{}:{}'", repeats(option) ? "*" : "",
+                       escaped(all[0]), action(option));
+  const std::string names =
+      all.size() > 1 ? "{" + joined(all, ",") + "}" : all[0];
+  const std::string type = type_of(option);
   const std::string value =
-      option.type.empty()
-          ? ""
-          : fmt::format(":{}:{}", escaped(option.type), action(option));
-  return fmt::format("{}{}'[{}]{}'", option.repeats ? "'*'" : "", names,
-                     escaped(option.what), value);
+      type.empty() ? "" : fmt::format(":{}:{}", escaped(type), action(option));
+  return fmt::format("{}{}'[{}]{}'", repeats(option) ? "'*'" : "", names,
+                     escaped(help_of(option)), value);
 }
 
-void add_function(const CommandDescription& command, const std::string& name,
+void add_function(const CLI::App& command, const std::string& name,
                   std::string& out) {
   out += fmt::format("{}() {{\n", name);
   std::string arguments;
-  for (const OptionDescription& option : command.options)
-    arguments += " \\\n    " + specification(option);
-  if (command.commands.empty()) {
+  for (const CLI::Option* option : options_of(command))
+    arguments += " \\\n    " + specification(*option);
+  const auto commands = commands_of(command);
+  if (commands.empty()) {
     out += fmt::format("  _arguments -s{}\n}}\n", arguments);
     return;
   }
@@ -64,21 +61,22 @@ void add_function(const CommandDescription& command, const std::string& name,
       "    '1:command:->command' '*::words:->words'\n"
       "  case $state in\n  command)\n    commands=(\n",
       arguments);
-  for (const CommandDescription& one : command.commands)
-    out += fmt::format("      '{}:{}'\n", one.name, escaped(one.what));
+  for (const CLI::App* one : commands)
+    out += fmt::format("      '{}:{}'\n", one->get_name(),
+                       escaped(one->get_description()));
   out +=
       "    )\n    _describe command commands ;;\n  words)\n    case $line[1] "
       "in\n";
-  for (const CommandDescription& one : command.commands)
-    out += fmt::format("    {}) {}_{} ;;\n", one.name, name, one.name);
+  for (const CLI::App* one : commands)
+    out += fmt::format("    {0}) {1}_{0} ;;\n", one->get_name(), name);
   out += "    esac ;;\n  esac\n}\n";
-  for (const CommandDescription& one : command.commands)
-    add_function(one, name + "_" + one.name, out);
+  for (const CLI::App* one : commands)
+    add_function(*one, name + "_" + one->get_name(), out);
 }
 
 }  // namespace
 
-std::string zsh_completion(const CommandDescription& program) {
+std::string zsh_completion(const CLI::App& program) {
   std::string functions;
   add_function(program, "_qkvet", functions);
   return fmt::format(R"sh(#compdef qkvet

@@ -3,10 +3,12 @@
 
 #include <fnmatch.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "cli/kernels/kernels.h"
 #include "cli/kernels/write_new.h"
+#include "core/base/read_file.h"
 
 namespace qkvet::cli {
 namespace {
@@ -63,6 +65,29 @@ std::string look_at_folder(const std::string& path, GoldenFolder* old,
                                     : path + ": holds files but no " +
                                           kManifestName + "; name a new folder";
   return read_golden_folder(path, old);
+}
+
+std::string folder_files(const std::string& path, const GoldenFolder& old,
+                         const std::vector<NewSet>& sets, FolderFiles* files) {
+  std::vector<ManifestRow> rows;
+  for (const NewSet& set : sets) {
+    rows.push_back(set.row);
+    files->emplace_back(set.row.set + kSetEnding, set.bytes);
+  }
+  for (const ManifestRow& row : old.rows) {
+    if (std::ranges::count(rows, row.set, &ManifestRow::set) > 0) continue;
+    rows.push_back(row);
+    files->emplace_back(row.set + kSetEnding, std::vector<std::byte>{});
+    const std::string wrong = read_file(
+        (fs::path(path) / files->back().first).string(), &files->back().second);
+    if (!wrong.empty()) return wrong;
+  }
+  std::ranges::sort(rows, {}, &ManifestRow::set);
+  const std::string text = manifest_text(rows);
+  const auto bytes = std::as_bytes(std::span(text));
+  files->emplace_back(kManifestName,
+                      std::vector<std::byte>(bytes.begin(), bytes.end()));
+  return "";
 }
 
 }  // namespace qkvet::cli

@@ -3,9 +3,11 @@
 #ifndef QKVET_CLI_GOLDEN_GOLDEN_FOLDERS_H_
 #define QKVET_CLI_GOLDEN_GOLDEN_FOLDERS_H_
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
+#include "golden/format/folder_swap.h"
 #include "golden/format/manifest.h"
 
 namespace qkvet::cli {
@@ -21,6 +23,16 @@ std::string read_golden_target(const std::string& target,
 // "" or why no set can be put there; `there`: whether the folder exists.
 std::string look_at_folder(const std::string& path, GoldenFolder* old,
                            bool* there);
+
+// A set that is to be written.
+struct NewSet {
+  ManifestRow row;
+  std::vector<std::byte> bytes;
+};
+// The files of the folder with these sets, and with those of `old` that they do
+// not replace. "" or one line.
+std::string folder_files(const std::string& path, const GoldenFolder& old,
+                         const std::vector<NewSet>& sets, FolderFiles* files);
 
 }  // namespace qkvet::cli
 

@@ -155,14 +155,9 @@ GoldenRun run_golden(const std::vector<GoldenSet>& sets,
   run.sets = &sets;
   add_rows(run);
   check_sources(run);
-  const ExecutorFactory open = executor_factory(selected, options.in_process);
   std::vector<std::unique_ptr<Executor>> executors;
-  for (size_t i = 0; i < selected.libraries.size(); ++i) {
-    Opened opened = open(i);
-    run.error = opened.error;
-    if (opened.executor == nullptr) return run;
-    executors.push_back(std::move(opened.executor));
-  }
+  run.error = open_all(selected, options.in_process, &executors);
+  if (!run.error.empty()) return run;
   for (const KernelUnderTest& kernel : selected.kernels)
     KernelRun(run, kernel, *executors[kernel.library]).verify_all();
   run.diagnoses =

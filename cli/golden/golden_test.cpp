@@ -17,10 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != text.npos;
-}
-
 // An empty place in scratch().
 std::string fresh(const std::string& name) {
   fs::remove_all(scratch() / name);
@@ -35,7 +31,7 @@ TEST(Golden, WhatIsRecordedIsUnchanged) {
   const std::string sets = fresh("unchanged");
   Ran ran = run_qkvet("golden record " + sets + kCases + " -k scalar/plain");
   ASSERT_EQ(ran.exit, 0) << ran.out << ran.error;
-  EXPECT_TRUE(has(ran.out, "new        masked")) << ran.out;
+  EXPECT_TRUE(has(ran.out, "new        masked"));
   ran = run_qkvet("golden verify " + sets + " -k scalar/plain --unchanged");
   EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
   EXPECT_TRUE(std::regex_search(
@@ -52,12 +48,10 @@ TEST(Golden, APlanIsRecordedAsAWhole) {
   const Ran ran =
       run_qkvet("golden record " + sets + " -n 100 -k scalar/plain");
   ASSERT_EQ(ran.exit, 0) << ran.error;
-  EXPECT_TRUE(has(ran.out, ",Tq0,")) << ran.out;
-  const Ran verified =
-      run_qkvet("golden verify " + sets + " -k scalar/plain --unchanged");
-  EXPECT_EQ(verified.exit, 0) << verified.out << verified.error;
-  EXPECT_TRUE(has(verified.out, "100 sets, 1 kernel: 100 judged"))
-      << verified.out;
+  EXPECT_TRUE(has(ran.out, ",Tq0,"));
+  const Ran verified = exits(
+      0, run_qkvet("golden verify " + sets + " -k scalar/plain --unchanged"));
+  EXPECT_TRUE(has(verified.out, "100 sets, 1 kernel: 100 judged"));
 }
 
 TEST(Golden, OtherRoundingIsChangedAndCorrect) {
@@ -65,25 +59,23 @@ TEST(Golden, OtherRoundingIsChangedAndCorrect) {
   ASSERT_EQ(
       run_qkvet("golden record " + sets + kCases + " -k scalar/plain").exit, 0);
   const std::string verify = "golden verify " + sets + " -k controls/reversed ";
-  const Ran ran = run_qkvet(verify);
-  EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
+  const Ran ran = exits(0, run_qkvet(verify));
   EXPECT_TRUE(std::regex_search(
       ran.out, std::regex(" masked +[0-9]+ of 168 numbers, at most "
                           "[0-9]+ ulps?, 0?[.0-9e-]+ of the bound, at "
                           "o\\[b=.*\\]: still correct\n")))
       << ran.out;
-  const Ran strict = run_qkvet(verify + "--unchanged");
-  EXPECT_EQ(strict.exit, 1) << strict.out << strict.error;
+  const Ran strict = exits(1, run_qkvet(verify + "--unchanged"));
   EXPECT_TRUE(has(strict.out, "still correct, more than allowed"));
   EXPECT_EQ(run_qkvet(verify + "--unchanged=1e6").exit, 0);
   EXPECT_EQ(run_qkvet(verify + "--unchanged=0").exit, 1);
 }
 
 TEST(Golden, AFaultIsWrongAndReplaysFromTheFile) {
-  const Ran ran =
-      run_qkvet("golden verify -k faulty/no_scale 'numpy_causal*' 'hand_*'");
-  EXPECT_EQ(ran.exit, 1) << ran.out << ran.error;
-  EXPECT_TRUE(has(ran.out, "no_scale, sure")) << ran.out;
+  const Ran ran = exits(
+      1,
+      run_qkvet("golden verify -k faulty/no_scale 'numpy_causal*' 'hand_*'"));
+  EXPECT_TRUE(has(ran.out, "no_scale, sure"));
   // Shrinking may end with a case of recipes; a fault that needs the values of
   // the file keeps them.
   const Ran kept = run_qkvet(
@@ -99,19 +91,18 @@ TEST(Golden, AFaultIsWrongAndReplaysFromTheFile) {
 
 // A kernel without a set is not judged: each subject has sets.
 TEST(Golden, EveryKernelOfAFamilyIsAskedSomething) {
-  const Ran ran = run_qkvet("golden verify -k 'scalar/*'");
-  EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
-  EXPECT_TRUE(has(ran.out, "scalar/merge ")) << ran.out;
+  const Ran ran = exits(0, run_qkvet("golden verify -k 'scalar/*'"));
+  EXPECT_TRUE(has(ran.out, "scalar/merge "));
   // The control: with sets of one subject, the others have none.
-  const Ran merges = run_qkvet("golden verify -k 'scalar/*' 'numpy_merge_*'");
-  EXPECT_EQ(merges.exit, 3) << merges.out;
+  const Ran merges =
+      exits(3, run_qkvet("golden verify -k 'scalar/*' 'numpy_merge_*'"));
 }
 
 TEST(Golden, OwnSetsHoldForEveryFamily) {
-  const Ran ran = run_qkvet("golden verify --junit sets.xml --json sets.jsonl");
-  EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
-  EXPECT_FALSE(has(ran.out, "in doubt")) << ran.out;
-  EXPECT_FALSE(has(ran.out, "FAIL")) << ran.out;
+  const Ran ran =
+      exits(0, run_qkvet("golden verify --junit sets.xml --json sets.jsonl"));
+  EXPECT_FALSE(has(ran.out, "in doubt"));
+  EXPECT_FALSE(has(ran.out, "FAIL"));
   const std::string junit = read_text(scratch() / "sets.xml");
   EXPECT_TRUE(std::regex_search(
       junit, std::regex("tests=\"[0-9]{4,}\" failures=\"0\" errors=\"0\"")));
@@ -141,7 +132,7 @@ std::map<std::string, std::array<int, 2>> judged_on(
     const std::string& sets, const std::string& kernels) {
   const Ran ran = run_qkvet("golden verify " + sets +
                             " --diagnose 0 --json served.jsonl " + kernels);
-  EXPECT_FALSE(has(ran.out, "in doubt")) << ran.out;
+  EXPECT_FALSE(has(ran.out, "in doubt"));
   std::map<std::string, std::array<int, 2>> judged;
   std::istringstream lines(read_text(scratch() / "served.jsonl"));
   for (std::string line; std::getline(lines, line);) {
@@ -228,7 +219,7 @@ TEST(Golden, ReportsAreThoseOfARun) {
       "--json g.jsonl --html g.html --junit g.xml --sarif g.sarif --markdown "
       "g.md --github");
   EXPECT_EQ(ran.exit, 1) << ran.out << ran.error;
-  EXPECT_TRUE(has(ran.out, "::error")) << ran.out;
+  EXPECT_TRUE(has(ran.out, "::error"));
   const std::string page = read_text(scratch() / "g.html");
   for (const char* part :
        {"2 of 3 kernels fail", " of 3 sets asked", "Sets and kernels",
@@ -236,9 +227,8 @@ TEST(Golden, ReportsAreThoseOfARun) {
         "as it was recorded"})
     EXPECT_TRUE(has(page, part)) << part;
   const std::string junit = read_text(scratch() / "g.xml");
-  EXPECT_TRUE(has(junit, "tests=\"9\"")) << junit;
-  EXPECT_TRUE(has(junit, "classname=\"scalar/plain\" name=\"masked\""))
-      << junit;
+  EXPECT_TRUE(has(junit, "tests=\"9\""));
+  EXPECT_TRUE(has(junit, "classname=\"scalar/plain\" name=\"masked\""));
   // Written later, the files are the same, byte for byte.
   EXPECT_EQ(run_qkvet("report g.jsonl --html l.html --junit l.xml").exit, 0);
   EXPECT_EQ(read_text(scratch() / "l.html"), page);
@@ -253,8 +243,8 @@ TEST(Golden, ReportsAreThoseOfARun) {
       continue;
     ++unlike;
     const std::string again = json["failure"]["again"];
-    EXPECT_TRUE(has(again, "golden verify " + sets)) << again;
-    EXPECT_TRUE(has(again, " --unchanged ")) << again;
+    EXPECT_TRUE(has(again, "golden verify " + sets));
+    EXPECT_TRUE(has(again, " --unchanged "));
     EXPECT_EQ(run_qkvet(again.substr(6)).exit, 1) << again;
   }
   EXPECT_GT(unlike, 0);
@@ -284,40 +274,34 @@ std::string one_set(const std::string& name, float o,
 }
 
 TEST(Golden, SetsThatAreWrongThemselvesAreInDoubt) {
-  const Ran right = run_qkvet(one_set("right", 1, ""));
-  EXPECT_EQ(right.exit, 0) << right.out << right.error;
-  EXPECT_FALSE(has(right.out, "in doubt")) << right.out;
+  const Ran right = exits(0, run_qkvet(one_set("right", 1, "")));
+  EXPECT_FALSE(has(right.out, "in doubt"));
   // A right kernel differs from such a set.
-  const Ran wrong = run_qkvet(one_set("wrong", 1.5F, ""));
-  EXPECT_EQ(wrong.exit, 1) << wrong.out << wrong.error;
-  EXPECT_TRUE(has(wrong.out, "in doubt      wrong   o[b=0,h=0,i=0,c=0] is 1.5"))
-      << wrong.out;
-  EXPECT_TRUE(has(wrong.out, "not as set    wrong")) << wrong.out;
+  const Ran wrong = exits(1, run_qkvet(one_set("wrong", 1.5F, "")));
+  EXPECT_TRUE(
+      has(wrong.out, "in doubt      wrong   o[b=0,h=0,i=0,c=0] is 1.5"));
+  EXPECT_TRUE(has(wrong.out, "not as set    wrong"));
   EXPECT_EQ(run_qkvet(one_set("known", 1.5F, "half too much")).exit, 0);
-  const Ran gone = run_qkvet(one_set("gone", 1, "half too much"));
-  EXPECT_EQ(gone.exit, 3) << gone.out << gone.error;
-  const Ran told =
-      run_qkvet(one_set("gone", 1, "half too much") + " --markdown gone.md");
-  EXPECT_EQ(told.exit, 3) << told.error;
+  const Ran gone = exits(3, run_qkvet(one_set("gone", 1, "half too much")));
+  const Ran told = exits(3, run_qkvet(one_set("gone", 1, "half too much") +
+                                      " --markdown gone.md"));
   EXPECT_TRUE(has(read_text(scratch() / "gone.md"), "INCOMPLETE"));
   EXPECT_TRUE(
       has(read_text(scratch() / "gone.md"), "the set itself is in doubt"))
       << read_text(scratch() / "gone.md");
-  EXPECT_TRUE(has(gone.out, "its finding is not to be seen")) << gone.out;
+  EXPECT_TRUE(has(gone.out, "its finding is not to be seen"));
 }
 
 TEST(Golden, SetsAreListedAndShown) {
-  const Ran list = run_qkvet("explain golden");
-  EXPECT_EQ(list.exit, 0);
+  const Ran list = exits(0, run_qkvet("explain golden"));
   EXPECT_TRUE(has(list.out, "hand_uniform_all")) << list.out.substr(0, 600);
   const Ran json = run_qkvet("explain golden --json");
   EXPECT_EQ(
       nlohmann::json::parse(json.out.substr(0, json.out.find('\n'))).at("type"),
       "golden");
-  const Ran show = run_qkvet("golden show hand_equal_scores_f32");
-  EXPECT_EQ(show.exit, 0) << show.error;
+  const Ran show = exits(0, run_qkvet("golden show hand_equal_scores_f32"));
   for (const char* part : {"pins", "source", "case", "q ", "o ", " .. ", "|"})
-    EXPECT_TRUE(has(show.out, part)) << part << "\n" << show.out;
+    EXPECT_TRUE(has(show.out, part)) << part;
   expect_wrong_use(run_qkvet("golden show no_such_set"), "no_such_set");
   expect_wrong_use(run_qkvet("golden show hand_equal_scores_f32 z"),
                    "z: the set has");
@@ -330,13 +314,13 @@ TEST(Golden, RecordShowsWhatItWouldReplace) {
   const std::string before = read_text(scratch() / sets / "MANIFEST.jsonl");
   const Ran refused = run_qkvet(record + " -k controls/reversed");
   expect_wrong_use(refused, sets + ": holds golden sets; --force");
-  EXPECT_TRUE(has(refused.out, "changed    masked")) << refused.out;
+  EXPECT_TRUE(has(refused.out, "changed    masked"));
   EXPECT_EQ(read_text(scratch() / sets / "MANIFEST.jsonl"), before);
   const Ran added = run_qkvet(record +
                               " more:f32,B1,H1,Tq1,Tk1,d2 --force "
                               "-k scalar/plain");
   EXPECT_EQ(added.exit, 0) << added.error;
-  EXPECT_TRUE(has(added.out, sets + ": 4 sets")) << added.out;
+  EXPECT_TRUE(has(added.out, sets + ": 4 sets"));
   EXPECT_EQ(run_qkvet(record + " -k controls/reversed --force").exit, 0);
   EXPECT_EQ(
       run_qkvet("golden verify " + sets + " -k controls/reversed --unchanged")
@@ -351,8 +335,8 @@ TEST(Golden, WhatIsWrongIsNotRecorded) {
   expect_wrong_use(run_qkvet(record), "a: the kernel is wrong there");
   EXPECT_FALSE(fs::exists(scratch() / sets));
   EXPECT_EQ(run_qkvet(record + " --wrong").exit, 0);
-  const Ran ran = run_qkvet("golden verify " + sets + " -k faulty/no_scale");
-  EXPECT_EQ(ran.exit, 1);
+  const Ran ran =
+      exits(1, run_qkvet("golden verify " + sets + " -k faulty/no_scale"));
   EXPECT_TRUE(std::regex_search(
       ran.out, std::regex("faulty/no_scale +0 +1 +- +0 +1 +0 +0\n")))
       << ran.out;

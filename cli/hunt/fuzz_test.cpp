@@ -18,10 +18,6 @@ class Fuzz : public ::testing::Test {
   }
 };
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 fs::path fresh(const std::string& name) {
   const fs::path folder = scratch() / name;
   fs::remove_all(folder);
@@ -33,9 +29,9 @@ size_t files_in(const fs::path& folder) {
 }
 
 TEST_F(Fuzz, AFindingIsShrunkExplainedAndReplayable) {
-  const Ran ran =
-      run_qkvet("fuzz shapes --kernel faulty/no_scale --cases 300 --seed 3");
-  EXPECT_EQ(ran.exit, 1) << ran.error;
+  const Ran ran = exits(
+      1,
+      run_qkvet("fuzz shapes --kernel faulty/no_scale --cases 300 --seed 3"));
   EXPECT_TRUE(has(ran.out, "FAIL  scale_is_one_over_sqrt_d   faulty/no_scale"));
   EXPECT_TRUE(has(ran.out, "no_scale, sure\n"));
   EXPECT_TRUE(has(ran.out, "FOUND  shapes: 1 finding in "));
@@ -51,8 +47,8 @@ TEST_F(Fuzz, AFindingIsShrunkExplainedAndReplayable) {
 }
 
 TEST_F(Fuzz, AGoodKernelIsClean) {
-  const Ran ran = run_qkvet("fuzz stability --kernel scalar/plain --cases 400");
-  EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
+  const Ran ran =
+      exits(0, run_qkvet("fuzz stability --kernel scalar/plain --cases 400"));
   EXPECT_TRUE(has(ran.out, "CLEAN  stability: 0 findings in 400 executions"));
   EXPECT_TRUE(has(ran.out, "  closest     error/bound 0."));
 }
@@ -70,15 +66,15 @@ TEST_F(Fuzz, EveryTargetHuntsWhatItIsAbout) {
     const Ran ran = run_qkvet(std::string("fuzz ") + arguments +
                               " --cases 3000 --fail-fast --diagnose 0");
     EXPECT_EQ(ran.exit, 1) << arguments << "\n" << ran.out << ran.error;
-    EXPECT_TRUE(has(ran.out, "FAIL  ")) << ran.out;
-    EXPECT_TRUE(has(ran.out, law)) << ran.out;
+    EXPECT_TRUE(has(ran.out, "FAIL  "));
+    EXPECT_TRUE(has(ran.out, law));
   }
   for (const char* target :
        {"case_text", "story_text", "condition_text", "worker_reply", "npy",
         "safetensors", "npz", "onnx_tensor"}) {
     const Ran ran = run_qkvet(std::string("fuzz ") + target + " --cases 3000");
     EXPECT_EQ(ran.exit, 0) << target << ran.out << ran.error;
-    EXPECT_TRUE(has(ran.out, "CLEAN  ")) << ran.out;
+    EXPECT_TRUE(has(ran.out, "CLEAN  "));
   }
 }
 
@@ -88,7 +84,7 @@ TEST_F(Fuzz, FindingsBecomeLinesThatAreReplayed) {
   const std::string hunt =
       "fuzz shapes -k faulty/no_scale --cases 200 --out regressions.txt";
   const Ran ran = run_qkvet(hunt);
-  EXPECT_TRUE(has(ran.out, "regressions.txt: 1 line added")) << ran.out;
+  EXPECT_TRUE(has(ran.out, "regressions.txt: 1 line added"));
   const std::string text = read_text(file);
   EXPECT_TRUE(text.starts_with("# mine\nscale_is_one_over_sqrt_d f32,"));
   EXPECT_TRUE(text.ends_with("  # faulty/no_scale no_scale\n")) << text;
@@ -96,8 +92,8 @@ TEST_F(Fuzz, FindingsBecomeLinesThatAreReplayed) {
   EXPECT_TRUE(has(run_qkvet(hunt).out, "regressions.txt: 0 lines added"));
   EXPECT_EQ(read_text(file), text);
   EXPECT_EQ(run_qkvet("replay @regressions.txt -k faulty/no_scale").exit, 1);
-  const Ran good = run_qkvet("replay @regressions.txt -k scalar/plain");
-  EXPECT_EQ(good.exit, 0) << good.out << good.error;
+  const Ran good =
+      exits(0, run_qkvet("replay @regressions.txt -k scalar/plain"));
   // Only the law of the line.
   EXPECT_TRUE(has(good.out, "passed  scale_is_one_over_sqrt_d"));
   EXPECT_FALSE(has(good.out, "weights_sum_to_one"));
@@ -113,15 +109,14 @@ TEST_F(Fuzz, ALineOfAListThatIsWrongIsNamed) {
 
 TEST_F(Fuzz, ACorpusGrowsIsMergedAndReplayed) {
   const fs::path grown = fresh("grown"), merged = fresh("merged");
-  Ran ran =
-      run_qkvet("fuzz stories -k kv_cache/ring --cases 600 --corpus grown");
-  EXPECT_EQ(ran.exit, 0) << ran.error;
+  Ran ran = exits(
+      0, run_qkvet("fuzz stories -k kv_cache/ring --cases 600 --corpus grown"));
   EXPECT_TRUE(has(ran.out, "  corpus      grown"));
   ASSERT_GT(files_in(grown), 5u);
   ran =
       run_qkvet("fuzz stories -k kv_cache/ring --corpus merged --merge grown");
   EXPECT_EQ(ran.exit, 0) << ran.error;
-  EXPECT_TRUE(has(ran.out, "MERGED  merged: ")) << ran.out;
+  EXPECT_TRUE(has(ran.out, "MERGED  merged: "));
   EXPECT_GT(files_in(merged), 0u);
   EXPECT_LE(files_in(merged), files_in(grown));
   ran = run_qkvet("fuzz stories -k kv_cache/ring --replay merged");
@@ -133,9 +128,8 @@ TEST_F(Fuzz, ListsAreInputsLineByLine) {
   write_text(scratch() / "inputs.txt",
              "# two\nagrees_with_oracle f32,B1,H1,Tq1,Tk2,d4\n\nanything\n");
   const Ran ran =
-      run_qkvet("fuzz shapes -k faulty/no_scale --replay inputs.txt");
-  EXPECT_EQ(ran.exit, 1) << ran.error;
-  EXPECT_TRUE(has(ran.out, "in 2 executions")) << ran.out;
+      exits(1, run_qkvet("fuzz shapes -k faulty/no_scale --replay inputs.txt"));
+  EXPECT_TRUE(has(ran.out, "in 2 executions"));
   EXPECT_EQ(
       run_qkvet("fuzz shapes -k scalar/plain --seeds inputs.txt --cases 50")
           .exit,
@@ -147,8 +141,8 @@ TEST_F(Fuzz, SeveralProcessesHuntTogether) {
       "fuzz shapes -k faulty/no_scale --budget 90s -j 2 --fail-fast "
       "--diagnose 0");
   EXPECT_EQ(ran.exit, 1) << ran.out << ran.error;
-  EXPECT_TRUE(has(ran.out, "FAIL  ")) << ran.out;
-  EXPECT_TRUE(has(ran.out, "FOUND  shapes: ")) << ran.out;
+  EXPECT_TRUE(has(ran.out, "FAIL  "));
+  EXPECT_TRUE(has(ran.out, "FOUND  shapes: "));
 }
 
 TEST_F(Fuzz, AKernelThatDiesIsAFindingInAWorkerAndInTheProcess) {
@@ -158,8 +152,8 @@ TEST_F(Fuzz, AKernelThatDiesIsAFindingInAWorkerAndInTheProcess) {
                                 " -k bad/" + kernel + how +
                                 " --cases 60 --fail-fast --diagnose 0");
       EXPECT_EQ(ran.exit, 4) << kernel << how << ran.out << ran.error;
-      EXPECT_TRUE(has(ran.out, "CRASH ")) << ran.out;
-      EXPECT_TRUE(has(ran.out, "FOUND  shapes: ")) << ran.out;
+      EXPECT_TRUE(has(ran.out, "CRASH "));
+      EXPECT_TRUE(has(ran.out, "FOUND  shapes: "));
     }
 }
 
@@ -184,7 +178,7 @@ TEST_F(Fuzz, AnInstrumentedKernelHuntsInTheProcessAndIsShrunkInAWorker) {
   const Ran ran = run_qkvet(
       "fuzz shapes instrumented.cpp --in-process --cases 200 --fail-fast");
   EXPECT_EQ(ran.exit, 1) << ran.out << ran.error;
-  EXPECT_TRUE(has(ran.out, "FAIL  ")) << ran.out;
+  EXPECT_TRUE(has(ran.out, "FAIL  "));
 }
 
 TEST_F(Fuzz, WrongUseIsOneLine) {
@@ -230,11 +224,10 @@ TEST(FuzzEngine, WithoutOneAHuntSaysSoAndAReplayWorks) {
 }
 
 TEST(FuzzList, ShowsEveryTargetAndItsLaws) {
-  const Ran ran = run_qkvet("explain fuzz");
-  EXPECT_EQ(ran.exit, 0);
+  const Ran ran = exits(0, run_qkvet("explain fuzz"));
   for (const char* target : {"shapes", "stability", "stories", "layer",
                              "differential", "case_text", "safetensors"})
-    EXPECT_TRUE(has(ran.out, std::string("  ") + target + " ")) << ran.out;
+    EXPECT_TRUE(has(ran.out, std::string("  ") + target + " "));
   const Ran json = run_qkvet("explain fuzz --json");
   EXPECT_TRUE(has(json.out, "\"name\":\"stories\""));
   EXPECT_TRUE(has(json.out, "\"cache_length_grows\""));

@@ -30,13 +30,6 @@ const std::string& kernel_name(const Hunt& hunt, size_t kernel) {
   return hunt.hunted.selected.kernels[kernel].judged.info.name;
 }
 
-void tell_found(Hunt& hunt, const Found& found) {
-  write_event(hunt.job.folder,
-              {"found", kernel_name(hunt, found.kernel), found.input.law->id,
-               to_string(found.input.value), found.execution, hunt.seconds(),
-               found.judgement->worst_ratio});
-}
-
 // Only when it has grown by a tenth: a hunt climbs in thousands of steps.
 void tell_closest(Hunt& hunt) {
   const Hunter::Closest& closest = hunt.hunter->closest();
@@ -51,25 +44,6 @@ void tell_closest(Hunt& hunt) {
 Guide::Sight sight_of(const Hunt& hunt) {
   return hunt.job.guided ? sight_of(*hunt.hunted.target)
                          : Guide::Sight::kNothing;
-}
-
-// "" or why the kernels cannot be opened.
-std::string open_kernels(Hunt& hunt) {
-  const SelectedKernels& selected = hunt.hunted.selected;
-  const ExecutorFactory open =
-      executor_factory(selected, hunt.job.selection.in_process);
-  std::vector<Executor*> executors;
-  for (size_t i = 0; i < selected.libraries.size(); ++i) {
-    Opened opened = open(i);
-    if (opened.executor == nullptr) return opened.error;
-    executors.push_back(opened.executor.get());
-    hunt.executors.push_back(std::move(opened.executor));
-  }
-  hunt.hunter = std::make_unique<Hunter>(
-      *hunt.hunted.target, hunt.hunted.rules, selected.kernels, executors,
-      Guide(engine_counters(), sight_of(hunt)), *hunt.progress,
-      [&hunt](const Found& found) { tell_found(hunt, found); });
-  return "";
 }
 
 // The engine counts whole seconds only. Nothing is lost: it writes at once
@@ -121,7 +95,9 @@ std::string begin(Hunt& hunt, const std::string& path) {
     hook_bytes(hunt);
     return "";
   }
-  error = open_kernels(hunt);
+  error = open_hunter(hunt.hunted, hunt.job,
+                      Guide(engine_counters(), sight_of(hunt)), *hunt.progress,
+                      &hunt.executors, &hunt.hunter);
   if (error.empty()) hook_kernels(hunt);
   return error;
 }

@@ -9,7 +9,6 @@
 
 #include "cli/terminal/report.h"
 #include "core/base/read_file.h"
-#include "fuzz/hunt/hunter.h"
 #include "properties/cases/generate.h"
 #include "report/written_file.h"
 
@@ -89,28 +88,13 @@ std::string replay_cases(const Hunted& hunted, const HuntJob& job,
   const SharedProgress progress =
       open_progress(progress_path(job.folder), /*create=*/true, &error);
   if (progress == nullptr) return error;
-  const ExecutorFactory open =
-      executor_factory(hunted.selected, job.selection.in_process);
-  std::vector<std::unique_ptr<Executor>> opened;
-  std::vector<Executor*> executors;
-  for (size_t i = 0; i < hunted.selected.libraries.size(); ++i) {
-    Opened one = open(i);
-    if (one.executor == nullptr) return one.error;
-    executors.push_back(one.executor.get());
-    opened.push_back(std::move(one.executor));
-  }
   std::vector<uint8_t> counters(kGuideCounters);
-  const auto& kernels = hunted.selected.kernels;
-  Hunter hunter(*hunted.target, hunted.rules, kernels, executors,
-                Guide(counters, Guide::Sight::kNothing), *progress,
-                [&](const Found& found) {
-                  write_event(
-                      job.folder,
-                      {"found", kernels[found.kernel].judged.info.name,
-                       found.input.law->id, to_string(found.input.value),
-                       found.execution, seconds_since_began(job)});
-                });
-  for (const NamedInput& input : inputs) hunter.run(input.bytes);
+  std::vector<std::unique_ptr<Executor>> executors;
+  std::unique_ptr<Hunter> hunter;
+  error = open_hunter(hunted, job, Guide(counters, Guide::Sight::kNothing),
+                      *progress, &executors, &hunter);
+  if (!error.empty()) return error;
+  for (const NamedInput& input : inputs) hunter->run(input.bytes);
   end.executions = progress->executions;
   end.checked = progress->checked;
   return "";

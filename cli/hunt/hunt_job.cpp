@@ -7,12 +7,11 @@
 #include <algorithm>
 #include <chrono>
 #include <fstream>
-#include <limits>
 
 #include "cli/terminal/select.h"
-#include "core/base/json.h"
 #include "core/base/read_file.h"
 #include "fuzz/targets/rules.h"
+#include "report/json_fields.h"
 
 namespace qkvet::cli {
 namespace {
@@ -36,10 +35,11 @@ std::string choose_laws(const HuntJob& job, const FuzzTarget& target,
 
 }  // namespace
 
-int64_t monotonic_nanoseconds() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
+uint64_t monotonic_nanoseconds() {
+  return static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(
+          std::chrono::steady_clock::now().time_since_epoch())
+          .count());
 }
 
 double seconds_since_began(const HuntJob& job) {
@@ -47,51 +47,15 @@ double seconds_since_began(const HuntJob& job) {
 }
 
 std::string job_text(const HuntJob& job) {
-  const KernelSelection& s = job.selection;
-  return json_text(Json{{"target", job.target},
-                        {"kernels", s.kernels},
-                        {"plugins", s.plugins},
-                        {"built_in", s.built_in},
-                        {"sources", s.sources},
-                        {"cflags", s.cflags},
-                        {"dialect", s.dialect},
-                        {"precision", s.precision},
-                        {"in_process", s.in_process},
-                        {"laws", job.laws},
-                        {"pin", job.pin},
-                        {"guided", job.guided},
-                        {"recipes", job.recipes},
-                        {"folder", job.folder},
-                        {"began", job.began},
-                        {"seconds", job.seconds}});
+  return json_text(with_fields(Json::object(), job));
 }
 
 std::optional<HuntJob> read_job(const std::string& path, std::string* error) {
   std::string text;
   *error = read_file(path, &text);
   if (!error->empty()) return std::nullopt;
-  const ReadJson json = read_json(text);
-  *error = path + ": no hunt";
-  if (!json.is_object()) return std::nullopt;
-  HuntJob job;
-  KernelSelection& s = job.selection;
-  job.target = json.value("target", "");
-  s.kernels = json.value("kernels", s.kernels);
-  s.plugins = json.value("plugins", s.plugins);
-  s.built_in = json.value("built_in", s.built_in);
-  s.sources = json.value("sources", s.sources);
-  s.cflags = json.value("cflags", s.cflags);
-  s.dialect = json.value("dialect", s.dialect);
-  s.precision = json.value("precision", s.precision);
-  s.in_process = json.value("in_process", false);
-  job.laws = json.value("laws", job.laws);
-  job.pin = json.value("pin", "");
-  job.guided = json.value("guided", true);
-  job.recipes = json.value("recipes", true);
-  job.folder = json.value("folder", "");
-  job.began = json.value("began", int64_t{0});
-  job.seconds = json.value("seconds", 0.0);
-  error->clear();
+  auto job = report::fields_in<HuntJob>(text);
+  if (!job) *error = path + ": no hunt";
   return job;
 }
 
@@ -103,17 +67,7 @@ std::string events_path(const std::string& folder) {
 }
 
 void write_event(const std::string& folder, const HuntEvent& event) {
-  const std::string line =
-      json_text(Json{{"what", event.what},
-                     {"kernel", event.kernel},
-                     {"law", event.law},
-                     {"text", event.text},
-                     {"execution", event.execution},
-                     {"seconds", event.seconds},
-                     // JSON has no infinity.
-                     {"ratio", std::min(event.ratio,
-                                        std::numeric_limits<double>::max())}}) +
-      "\n";
+  const std::string line = line_of(with_fields(Json::object(), event));
   // Several processes append to it: each line is written in one piece.
   const int fd = open(events_path(folder).c_str(),
                       O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
@@ -125,14 +79,9 @@ void write_event(const std::string& folder, const HuntEvent& event) {
 std::vector<HuntEvent> read_events(const std::string& folder) {
   std::vector<HuntEvent> events;
   std::ifstream file(events_path(folder));
-  for (std::string line; std::getline(file, line);) {
-    const ReadJson json = read_json(line);
-    if (!json.is_object()) continue;
-    events.push_back({json.value("what", ""), json.value("kernel", ""),
-                      json.value("law", ""), json.value("text", ""),
-                      json.value("execution", int64_t{0}),
-                      json.value("seconds", 0.0), json.value("ratio", 0.0)});
-  }
+  for (std::string line; std::getline(file, line);)
+    if (auto event = report::fields_in<HuntEvent>(line))
+      events.push_back(std::move(*event));
   return events;
 }
 
@@ -170,6 +119,27 @@ Hunted hunted(const HuntJob& job) {
   if (hunted.rules.laws.empty())
     hunted.error = "no law of the target asks for what the kernels declare";
   return hunted;
+}
+
+std::string open_hunter(const Hunted& hunted, const HuntJob& job, Guide guide,
+                        HuntProgress& progress,
+                        std::vector<std::unique_ptr<Executor>>* executors,
+                        std::unique_ptr<Hunter>* hunter) {
+  std::string error =
+      open_all(hunted.selected, job.selection.in_process, executors);
+  std::vector<Executor*> all;
+  for (const auto& executor : *executors) all.push_back(executor.get());
+  const auto& kernels = hunted.selected.kernels;
+  const auto tell = [&job, &kernels](const Found& found) {
+    write_event(job.folder, {"found", kernels[found.kernel].judged.info.name,
+                             found.input.law->id, to_string(found.input.value),
+                             found.execution, seconds_since_began(job),
+                             found.judgement->worst_ratio});
+  };
+  if (error.empty())
+    *hunter = std::make_unique<Hunter>(*hunted.target, hunted.rules, kernels,
+                                       all, guide, progress, tell);
+  return error;
 }
 
 }  // namespace qkvet::cli

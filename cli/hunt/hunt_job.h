@@ -5,11 +5,13 @@
 #ifndef QKVET_CLI_HUNT_HUNT_JOB_H_
 #define QKVET_CLI_HUNT_HUNT_JOB_H_
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/kernels/kernels.h"
+#include "fuzz/hunt/hunter.h"
 #include "fuzz/input/input.h"
 #include "fuzz/targets/target.h"
 
@@ -23,12 +25,21 @@ struct HuntJob {
   bool guided = true;
   bool recipes = true;
   std::string folder;  // of this hunt: progress, events, crashing inputs
-  int64_t began = 0;   // nanoseconds of the monotonic clock
+  uint64_t began = 0;  // nanoseconds of the monotonic clock
   double seconds = 0;  // since then, until the process ends itself; 0: never
+
+  void fields(auto& v) {
+    KernelSelection& s = selection;
+    v.must("target", target, "kernels", s.kernels, "plugins", s.plugins,
+           "built_in", s.built_in, "sources", s.sources, "cflags", s.cflags,
+           "dialect", s.dialect, "precision", s.precision, "in_process",
+           s.in_process, "laws", laws, "pin", pin, "guided", guided, "recipes",
+           recipes, "folder", folder, "began", began, "seconds", seconds);
+  }
 };
 
 // The monotonic clock, which all processes of a machine share.
-int64_t monotonic_nanoseconds();
+uint64_t monotonic_nanoseconds();
 double seconds_since_began(const HuntJob& job);
 
 std::string job_text(const HuntJob& job);
@@ -46,6 +57,11 @@ struct HuntEvent {
   int64_t execution = 0;
   double seconds = 0;  // since the hunt began
   double ratio = 0;    // of closest
+
+  void fields(auto& v) {
+    v.must("what", what, "kernel", kernel, "law", law, "text", text,
+           "execution", execution, "seconds", seconds, "ratio", ratio);
+  }
 };
 void write_event(const std::string& folder, const HuntEvent& event);
 std::vector<HuntEvent> read_events(const std::string& folder);
@@ -58,6 +74,13 @@ struct Hunted {
   std::string error;  // one line; if set, ignore the other fields
 };
 Hunted hunted(const HuntJob& job);
+
+// The kernels and their hunter, which reports findings as events. "" or why the
+// kernels cannot be opened.
+std::string open_hunter(const Hunted& hunted, const HuntJob& job, Guide guide,
+                        HuntProgress& progress,
+                        std::vector<std::unique_ptr<Executor>>* executors,
+                        std::unique_ptr<Hunter>* hunter);
 
 }  // namespace qkvet::cli
 

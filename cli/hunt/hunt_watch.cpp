@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,19 +11,18 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <thread>
 
+#include "cli/base/child.h"
 #include "cli/base/interrupts.h"
 #include "cli/hunt/hunt_child.h"
 #include "cli/hunt/hunt_inputs.h"
 #include "cli/terminal/report.h"
+#include "cli/terminal/select.h"
 #include "fuzz/hunt/progress.h"
 #include "report/written_file.h"
-
-extern char** environ;
 
 namespace qkvet::cli {
 namespace {
@@ -42,37 +40,18 @@ constexpr int kTimeoutOfEngine = 300;
 constexpr auto kLook = std::chrono::milliseconds(20);
 constexpr double kShowEvery = 0.25;
 
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
 std::string log_path(const std::string& folder) { return folder + "/log"; }
 
 // In a separate process group, so that processes that the engine forked end,
 // too.
-pid_t start(std::vector<std::string> words, const std::string& log,
+pid_t start(const std::vector<std::string>& words, const std::string& log,
             std::string* error) {
-  std::vector<char*> arguments;
-  arguments.reserve(words.size() + 1);
-  for (std::string& word : words) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&actions, 1, log.c_str(),
-                                   O_WRONLY | O_CREAT | O_APPEND, 0600);
-  posix_spawn_file_actions_adddup2(&actions, 1, 2);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
-  posix_spawnattr_setpgroup(&attributes, 0);
+  const int output =
+      open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
   pid_t pid = -1;
-  const int failed = posix_spawn(&pid, arguments[0], &actions, &attributes,
-                                 arguments.data(), environ);
-  posix_spawnattr_destroy(&attributes);
-  posix_spawn_file_actions_destroy(&actions);
-  if (failed != 0) *error = words[0] + ": " + std::strerror(failed);
-  return failed == 0 ? pid : -1;
+  *error = start_child(words, output, /*own_group=*/true, &pid);
+  close(output);
+  return error->empty() ? pid : -1;
 }
 
 std::vector<std::string> engine_words(const HuntJob& job,

@@ -180,44 +180,36 @@ std::vector<Case> variants_of(const Case& plain) {
   return variants;
 }
 
-// `to` with the options of `from`; lengths as far as they fit.
-Case with_options_of(const Case& from, Case to) {
-  const auto constrain_lengths = [&to](std::vector<int64_t> lengths,
+// `asked` with the extents, the data and the story of a case of the walk;
+// lengths as far as they fit.
+Case with_options_of(const Case& asked, const Case& plain) {
+  Case to = asked;
+  to.shape = plain.shape;
+  to.q_dtype = plain.q_dtype;
+  to.kv_dtype = plain.kv_dtype;
+  to.o_dtype = plain.o_dtype;
+  to.q = plain.q, to.k = plain.k, to.v = plain.v;
+  to.seed = plain.seed;
+  to.causal = plain.causal;
+  to.biases = plain.biases;
+  to.story = plain.story;
+  const auto constrain_lengths = [&to](std::vector<int64_t>& lengths,
                                        int64_t most) {
-    if (lengths.empty()) return lengths;
+    if (lengths.empty()) return;
     lengths.resize(static_cast<size_t>(to.shape.B), lengths.back());
     for (int64_t& length : lengths) length = std::min(length, most);
-    return lengths;
   };
-  to.window = from.window;
-  to.mask = from.mask;
-  to.score_bias = from.score_bias;
-  to.score_bias_own = from.score_bias_own;
-  to.softcap = from.softcap;
-  to.sink = from.sink;
-  to.slopes = from.slopes;
-  to.q_len = constrain_lengths(from.q_len, to.shape.Tq);
-  to.kv_len = constrain_lengths(from.kv_len, to.shape.Tk);
-  to.cu_q = from.cu_q;
-  to.cu_k = from.cu_k;
-  to.paging = from.paging;
-  to.append = std::min(from.append, to.shape.Tk);
+  constrain_lengths(to.q_len, to.shape.Tq);
+  constrain_lengths(to.kv_len, to.shape.Tk);
+  to.append = std::min(to.append, to.shape.Tk);
   for (int64_t& length : to.kv_len)  // new tokens are among those
     length = std::max(length, to.append);
-  to.rope = from.rope;
-  to.dropout = from.dropout;
-  to.layout = from.layout;
-  to.share = from.share;
-  to.cache = from.cache;
-  to.d_o = from.d_o;
-  to.fused = from.fused;
-  if (from.context > 0) {  // as much longer than the text
+  if (asked.context > 0) {  // as much longer than the text
     to.causal = Causal::kBottomRight;
-    to.context = to.shape.Tq + from.context - from.shape.Tq;
+    to.context = to.shape.Tq + asked.context - asked.shape.Tq;
   }
   for (const auto extent : {&Shape::B, &Shape::Tq, &Shape::Tk})
-    if (from.shape.*extent == 0) to.shape.*extent = 0;
-  if (!from.story.empty()) to.capacity = from.capacity;
+    if (asked.shape.*extent == 0) to.shape.*extent = 0;
   return to;
 }
 

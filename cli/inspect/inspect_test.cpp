@@ -22,8 +22,7 @@ constexpr char kLayer[] = "f32,B1,H4,T12,D32,causal";
 
 void expect_parts(const Ran& ran, std::initializer_list<const char*> parts) {
   for (const char* part : parts)
-    EXPECT_NE(ran.out.find(part), std::string::npos) << part << "\n"
-                                                     << ran.out << ran.error;
+    EXPECT_TRUE(has(ran.out, part)) << part << ran.error;
 }
 
 std::vector<Json> json_lines(const Ran& ran) {
@@ -44,8 +43,7 @@ std::vector<Json> of_type(const std::vector<Json>& lines, const char* type) {
 }
 
 TEST(Inspect, ALayerIsShownWithEveryShape) {
-  const Ran ran = run_qkvet(std::string("demo inspect ") + kLayer);
-  EXPECT_EQ(ran.exit, 0) << ran.error;
+  const Ran ran = exits(0, run_qkvet(std::string("demo inspect ") + kLayer));
   EXPECT_EQ(ran.error, "");
   expect_parts(
       ran, {"x W_Q [32,32]", "[1,12,32]", "split into 4 heads", "[1,4,12,8]",
@@ -53,14 +51,13 @@ TEST(Inspect, ALayerIsShownWithEveryShape) {
             "-inf at 264 of 576 pairs", "softmax over the keys",
             "heads side by side", "merged W_O [32,32]", "head 3",
             "from uniform", "entropy"});
-  EXPECT_EQ(ran.out.find('\x1b'), std::string::npos);
+  EXPECT_FALSE(has(ran.out, "\x1b"));
 }
 
 TEST(Inspect, TheTriangleOfTheTextbook) {
   const std::string arguments =
       "demo inspect f32,B1,H1,Tq4,Tk4,d2,causal=tl,q=zero";
-  const Ran ran = run_qkvet(arguments, scratch(), kUtf8);
-  EXPECT_EQ(ran.exit, 0) << ran.error;
+  const Ran ran = exits(0, run_qkvet(arguments, scratch(), kUtf8));
   expect_parts(ran, {"0  █1.00\n", "1  ▓0.50 ▓0.50\n", "2  ▒0.33 ▒0.33 ▒0.33\n",
                      "3  ▒0.25 ▒0.25 ▒0.25 ▒0.25\n", "100.0 %"});
   const Ran plain = run_qkvet(arguments, scratch(), "LC_ALL=C");
@@ -76,7 +73,7 @@ TEST(Inspect, OneHeadAndOneMemberCanBeChosen) {
   const Ran one = run_qkvet("demo inspect " + text + " --head 1.2");
   expect_parts(all, {"weights of member 0", "head 0", "head 2\n"});
   expect_parts(one, {"values of member 1, head 2", "weights of member 1"});
-  EXPECT_EQ(one.out.find("head 0"), std::string::npos);
+  EXPECT_FALSE(has(one.out, "head 0"));
   EXPECT_NE(all.out, one.out);
 }
 
@@ -105,14 +102,12 @@ TEST(Inspect, FaultsOfLayersPartAtTheirStage) {
 TEST(Inspect, AMaskThatIsMissingPartsAtTheWeights) {
   const std::string value = "f32,B1,H2,Tq6,Tk6,d4,causal=tl";
   const Ran ran =
-      run_qkvet("demo inspect " + value + " --kernel faulty/no_mask");
-  EXPECT_EQ(ran.exit, 1) << ran.out << ran.error;
+      exits(1, run_qkvet("demo inspect " + value + " --kernel faulty/no_mask"));
   expect_parts(ran, {"PARTS     at lse[", "PARTS     at weights[b=0,h=",
                      "PARTS     at o[", "expected 0   allowed",
                      "the o of 2 calls with V = columns of I"});
   const Ran right =
-      run_qkvet("demo inspect " + value + " --kernel scalar/plain");
-  EXPECT_EQ(right.exit, 0) << right.out << right.error;
+      exits(0, run_qkvet("demo inspect " + value + " --kernel scalar/plain"));
   expect_parts(right, {"weights   agrees", "It agrees with the definition."});
 }
 
@@ -154,14 +149,14 @@ TEST(Inspect, AKernelThatReturnsItsWeightsIsNotAskedAgain) {
 }
 
 TEST(Inspect, WhatCannotBeAskedIsSaid) {
-  const Ran narrow =
-      run_qkvet("demo inspect f32,B1,H2,T12,D8,causal --kernel scalar/layer");
-  EXPECT_EQ(narrow.exit, 0) << narrow.out << narrow.error;
+  const Ran narrow = exits(
+      0,
+      run_qkvet("demo inspect f32,B1,H2,T12,D8,causal --kernel scalar/layer"));
   expect_parts(narrow, {"expected alone: a layer returns no weights, and D = 8 "
                         "is too narrow"});
-  const Ran many =
-      run_qkvet("demo inspect f32,B1,H1,Tq2,Tk200,d4,dv1 --kernel eigen/plain");
-  EXPECT_EQ(many.exit, 0) << many.out << many.error;
+  const Ran many = exits(
+      0, run_qkvet(
+             "demo inspect f32,B1,H1,Tq2,Tk200,d4,dv1 --kernel eigen/plain"));
   expect_parts(many, {"with dv = 1 it would take 200 calls"});
 }
 
@@ -191,8 +186,7 @@ TEST(Inspect, JsonHasStagesHeadsAndTheVerdict) {
   ASSERT_EQ(stages.size(), 6u);
   EXPECT_EQ(stages[0]["name"], "q");
   EXPECT_EQ(stages[0]["verdict"], "FAILED");
-  EXPECT_NE(stages[0]["at"].get<std::string>().find("q[b=0,h="),
-            std::string::npos);
+  EXPECT_TRUE(has(stages[0]["at"].get<std::string>(), "q[b=0,h="));
   EXPECT_EQ(stages[3]["verdict"], "passed");
   EXPECT_EQ(lines.back()["type"], "inspect_end");
   EXPECT_EQ(lines.back()["parts_at"], "q");
@@ -207,13 +201,13 @@ TEST(Inspect, APictureIsWrittenOnceUnlessForced) {
   const std::string picture = read_text(svg);
   EXPECT_TRUE(picture.starts_with("<svg ")) << picture.substr(0, 80);
   EXPECT_TRUE(picture.ends_with("</svg>\n"));
-  EXPECT_NE(picture.find(kLayer), std::string::npos);
+  EXPECT_TRUE(has(picture, kLayer));
   expect_wrong_use(run_qkvet(arguments), "map.svg: is there already");
   const std::string with_kernel = arguments + " --force --kernel scalar/layer";
   EXPECT_EQ(run_qkvet(with_kernel).exit, 0);
   EXPECT_NE(read_text(svg), picture);
   for (const auto& entry : fs::directory_iterator(scratch()))
-    EXPECT_EQ(entry.path().string().find("map.svg."), std::string::npos)
+    EXPECT_FALSE(has(entry.path().string(), "map.svg."))
         << "part of a file stays: " << entry.path();
   expect_wrong_use(run_qkvet(std::string("demo inspect ") + kLayer +
                              " --out no/such/folder.svg"),
@@ -302,16 +296,15 @@ TEST(Inspect, ColourIsForTerminals) {
     EXPECT_EQ(pclose(pipe), 0) << out;
     return out;
   };
-  EXPECT_NE(on_terminal("-u NO_COLOR").find("\x1b[38;5;"), std::string::npos);
+  EXPECT_TRUE(has(on_terminal("-u NO_COLOR"), "\x1b[38;5;"));
   const std::string plain = on_terminal("NO_COLOR=1");
-  EXPECT_EQ(plain.find('\x1b'), std::string::npos);
-  EXPECT_NE(plain.find("█"), std::string::npos);
+  EXPECT_FALSE(has(plain, "\x1b"));
+  EXPECT_TRUE(has(plain, "█"));
 }
 
 TEST(Inspect, HelpNamesWhatThereIs) {
-  const Ran ran = run_qkvet("demo inspect --help");
-  EXPECT_EQ(ran.exit, 0);
-  EXPECT_EQ(ran.out.find("--png"), std::string::npos);
+  const Ran ran = exits(0, run_qkvet("demo inspect --help"));
+  EXPECT_FALSE(has(ran.out, "--png"));
   expect_parts(ran, {"--head", "--out", "--force", "--json", "--kernel",
                      "3 it was not judged"});
 }

@@ -172,7 +172,8 @@ StageSummary summary_of(std::string name, std::string how,
   StageSummary out;
   out.name = std::move(name);
   out.how = std::move(how);
-  out.elements = static_cast<int64_t>(values.size());
+  out.elements = std::accumulate(shape.begin(), shape.end(), int64_t{1},
+                                 std::multiplies<>());
   bool any = false;
   for (const double value : values) {
     if (std::isnan(value)) {
@@ -187,7 +188,7 @@ StageSummary summary_of(std::string name, std::string how,
   }
   const int64_t width = shape.empty() ? 0 : shape.back();
   for (int64_t c = 0; c < std::min(width, kShownValues); ++c)
-    if (const int64_t n = row * width + c; n >= 0 && n < out.elements)
+    if (const int64_t n = row * width + c; n >= 0 && n < std::ssize(values))
       out.values.push_back(values[static_cast<size_t>(n)]);
   out.shape = std::move(shape);
   return out;

@@ -150,7 +150,7 @@ Gpt small_gpt() {
   return gpt;
 }
 
-// gpt_stages.cpp states the walk once more.
+// Only the stages of attention are stated twice.
 TEST(Gpt, ShapesAloneAreThoseOfTheRun) {
   for (const int64_t T : {1, 3}) {
     Gpt gpt = small_gpt();

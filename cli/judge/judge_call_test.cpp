@@ -14,10 +14,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != text.npos;
-}
-
 std::string golden(const std::string& name) {
   return "'" + std::string(QKVET_GOLDEN) + "/sets/" + name + ".safetensors'";
 }
@@ -50,8 +46,7 @@ const fs::path& files() {
   static const fs::path folder = [] {
     const fs::path made = fresh_folder("calls");
     write_text(made / "script.py", kScript);
-    const Ran ran = run_shell(python() + " script.py", made);
-    EXPECT_EQ(ran.exit, 0) << ran.out;
+    const Ran ran = exits(0, run_shell(python() + " script.py", made));
     return made;
   }();
   return folder;
@@ -76,10 +71,9 @@ TEST(JudgeCall, ARightCallOfAnyFileConforms) {
 TEST(JudgeCall, WritesTheReportsOfCheck) {
   const std::string reports =
       " --html c.html --sarif c.sarif --markdown c.md --github --json c.jsonl";
-  const Ran wrong =
-      run_qkvet(std::string("judge wrong0.npz") + kHow + reports, files());
-  EXPECT_EQ(wrong.exit, 1) << wrong.out << wrong.error;
-  EXPECT_TRUE(has(wrong.out, "\n::error ")) << wrong.out;
+  const Ran wrong = exits(
+      1, run_qkvet(std::string("judge wrong0.npz") + kHow + reports, files()));
+  EXPECT_TRUE(has(wrong.out, "\n::error "));
   EXPECT_TRUE(has(read_text(files() / "c.html"), "no_scale"));
   // The expected value, the actual one, and the distance.
   EXPECT_TRUE(has(read_text(files() / "c.html"), "class=\"picture\""));
@@ -87,9 +81,8 @@ TEST(JudgeCall, WritesTheReportsOfCheck) {
   EXPECT_TRUE(has(read_text(files() / "c.sarif"), "\"agrees_with_oracle\""));
   EXPECT_EQ(run_qkvet("report c.jsonl --html later.html", files()).exit, 0);
   EXPECT_EQ(read_text(files() / "later.html"), read_text(files() / "c.html"));
-  const Ran right =
-      run_qkvet(std::string("judge right.npz") + kHow + reports, files());
-  EXPECT_EQ(right.exit, 0) << right.error;
+  const Ran right = exits(
+      0, run_qkvet(std::string("judge right.npz") + kHow + reports, files()));
   EXPECT_FALSE(has(right.out, "::error"));
   EXPECT_FALSE(has(read_text(files() / "c.html"), "no_scale"));
   EXPECT_FALSE(has(read_text(files() / "c.html"), "class=\"picture\""));
@@ -102,35 +95,33 @@ TEST(JudgeCall, WritesTheReportsOfCheck) {
 // Without the causal rule the call is another one, which the kernel does not
 // answer; the report names the forgotten rule.
 TEST(JudgeCall, AForgottenCausalRuleIsTheFirstThatIsTried) {
-  const Ran ran =
-      run_qkvet("judge right.npz --layout bthd --json c.jsonl", files());
-  EXPECT_EQ(ran.exit, 1) << ran.out << ran.error;
+  const Ran ran = exits(
+      1, run_qkvet("judge right.npz --layout bthd --json c.jsonl", files()));
   for (const char* part :
        {"The call looks causal: its numbers are right under causal=br.",
         "causal_not_declared, likely", "Declare it: --case causal=br."})
-    EXPECT_TRUE(has(ran.out, part)) << part << "\n" << ran.out;
+    EXPECT_TRUE(has(ran.out, part)) << part;
   EXPECT_TRUE(has(read_text(files() / "c.jsonl"), "causal_not_declared"));
   // Not if the answer is wrong under the rule, too.
-  const Ran wrong = run_qkvet("judge wrong0.npz --layout bthd", files());
-  EXPECT_EQ(wrong.exit, 1);
-  EXPECT_FALSE(has(wrong.out, "causal_not_declared")) << wrong.out;
+  const Ran wrong =
+      exits(1, run_qkvet("judge wrong0.npz --layout bthd", files()));
+  EXPECT_FALSE(has(wrong.out, "causal_not_declared"));
   // A declared rule is not assumed either.
-  const Ran other =
-      run_qkvet("judge right.npz --layout bthd --case causal=tl", files());
-  EXPECT_EQ(other.exit, 1);
-  EXPECT_FALSE(has(other.out, "causal_not_declared")) << other.out;
+  const Ran other = exits(
+      1, run_qkvet("judge right.npz --layout bthd --case causal=tl", files()));
+  EXPECT_FALSE(has(other.out, "causal_not_declared"));
 }
 
 TEST(JudgeCall, AWrongCallIsFoundAndItsCauseNamed) {
-  const Ran one = run_qkvet(std::string("judge -v wrong0.npz") + kHow, files());
-  EXPECT_EQ(one.exit, 1) << one.out;
-  EXPECT_TRUE(has(one.out, "no_scale, likely: 1 of 1")) << one.out;
+  const Ran one =
+      exits(1, run_qkvet(std::string("judge -v wrong0.npz") + kHow, files()));
+  EXPECT_TRUE(has(one.out, "no_scale, likely: 1 of 1"));
   const Ran all = run_qkvet(
       std::string("judge -v wrong0.npz wrong1.npz wrong2.npz") + kHow, files());
   EXPECT_EQ(all.exit, 1);
   // Without a right call, no cause can be sure.
-  EXPECT_TRUE(has(all.out, "no_scale, likely: 3 of 3")) << all.out;
-  EXPECT_TRUE(has(all.out, "nothing passes")) << all.out;
+  EXPECT_TRUE(has(all.out, "no_scale, likely: 3 of 3"));
+  EXPECT_TRUE(has(all.out, "nothing passes"));
   std::smatch again;
   ASSERT_TRUE(
       std::regex_search(all.out, again, std::regex("again +qkvet (judge .*)")));
@@ -146,8 +137,7 @@ TEST(JudgeCall, ItsDataReplayOnAnotherKernel) {
       "np.savez('plain.npz', query=q, key=k, value=v, out=v)\n";
   write_text(files() / "plain.py", script);
   ASSERT_EQ(run_shell(python() + " plain.py", files()).exit, 0);
-  const Ran judged = run_qkvet("judge plain.npz", files());
-  EXPECT_EQ(judged.exit, 1) << judged.out << judged.error;
+  const Ran judged = exits(1, run_qkvet("judge plain.npz", files()));
   std::smatch found;
   ASSERT_TRUE(std::regex_search(
       judged.out, found, std::regex("case +(f32,[^ \n]*file=[0-9a-f]*)")));

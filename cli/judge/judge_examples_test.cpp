@@ -17,8 +17,7 @@ const fs::path kFolder = QKVET_EXAMPLES;
 Ran judged_of(const std::string& command, const std::string& plan,
               const std::string& arguments = "") {
   const fs::path folder = emitted(plan, arguments);
-  const Ran ran = run_shell(command + " " + plan, scratch());
-  EXPECT_EQ(ran.exit, 0) << ran.out;
+  const Ran ran = exits(0, run_shell(command + " " + plan, scratch()));
   EXPECT_EQ(ran.out, "");
   return judged(folder);
 }
@@ -26,11 +25,9 @@ Ran judged_of(const std::string& command, const std::string& plan,
 TEST(JudgeExamples, NumPyAnswersAPlan) {
   const std::string text = read_text(kFolder / "answer_plan.py");
   write_text(scratch() / "right.py", text);
-  const Ran right = judged_of(python() + " right.py", "py");
-  EXPECT_EQ(right.exit, 0) << right.out << right.error;
+  const Ran right = exits(0, judged_of(python() + " right.py", "py"));
   write_text(scratch() / "wrong.py", replaced(text, " * scale", ""));
-  const Ran wrong = judged_of(python() + " wrong.py", "py_wrong");
-  EXPECT_EQ(wrong.exit, 1) << wrong.out << wrong.error;
+  const Ran wrong = exits(1, judged_of(python() + " wrong.py", "py_wrong"));
   EXPECT_EQ(cause_in(wrong.out), "no_scale, sure") << wrong.out;
   // Storage types that differ, as of a cache in half.
   const std::string mixed = "--dtype f32/f16/f32 --dtype f16/f32/f16";
@@ -39,12 +36,10 @@ TEST(JudgeExamples, NumPyAnswersAPlan) {
   // No known fault matches it, but a description does.
   write_text(scratch() / "strange.py",
              replaced(text, "weights @ v", "1.01 * weights @ v"));
-  const Ran strange = judged_of(python() + " strange.py", "py_strange");
-  EXPECT_EQ(strange.exit, 1) << strange.out << strange.error;
-  EXPECT_NE(strange.out.find("o is the right value times 1.01: likely"),
-            std::string::npos)
-      << strange.out;
-  EXPECT_EQ(strange.out.find(", sure"), std::string::npos) << strange.out;
+  const Ran strange =
+      exits(1, judged_of(python() + " strange.py", "py_strange"));
+  EXPECT_TRUE(has(strange.out, "o is the right value times 1.01: likely"));
+  EXPECT_FALSE(has(strange.out, ", sure"));
 }
 
 // A gradient that is independent of QKVet.
@@ -53,14 +48,12 @@ TEST(JudgeExamples, NumPyAnswersWithGradients) {
   const std::string text = read_text(kFolder / "answer_plan.py");
   write_text(scratch() / "gradient.py", text);
   const Ran right =
-      judged_of(python() + " gradient.py", "py_gradient", options);
-  EXPECT_EQ(right.exit, 0) << right.out << right.error;
-  EXPECT_EQ(right.out.find("gradients (not declared)"), std::string::npos);
+      exits(0, judged_of(python() + " gradient.py", "py_gradient", options));
+  EXPECT_FALSE(has(right.out, "gradients (not declared)"));
   write_text(scratch() / "no_scale.py",
              replaced(text, "d_k = scale * d_s", "d_k = d_s"));
   const Ran wrong =
-      judged_of(python() + " no_scale.py", "py_no_scale", options);
-  EXPECT_EQ(wrong.exit, 1) << wrong.out << wrong.error;
+      exits(1, judged_of(python() + " no_scale.py", "py_no_scale", options));
   EXPECT_EQ(cause_in(wrong.out), "backward_key_scale_missing, sure")
       << wrong.out;
   // The term that subtracts the row's sum is left out: dq and dk are wrong, dv
@@ -68,8 +61,7 @@ TEST(JudgeExamples, NumPyAnswersWithGradients) {
   write_text(scratch() / "no_delta.py",
              replaced(text, " - (d_o * o).sum(axis=3, keepdims=True)", ""));
   const Ran delta =
-      judged_of(python() + " no_delta.py", "py_no_delta", options);
-  EXPECT_EQ(delta.exit, 1) << delta.out << delta.error;
+      exits(1, judged_of(python() + " no_delta.py", "py_no_delta", options));
   EXPECT_EQ(cause_in(delta.out), "backward_delta_missing, sure") << delta.out;
 }
 
@@ -81,7 +73,7 @@ TEST(JudgeExamples, EveryWordIsAnsweredFromThePage) {
   const Ran right = judged_of(python() + " as_said.py", "as_said",
                               "--options all --cases 1200 --seed 2");
   EXPECT_EQ(right.exit, 0) << right.out << right.error;
-  EXPECT_EQ(right.out.find("gave up"), std::string::npos) << right.out;
+  EXPECT_FALSE(has(right.out, "gave up"));
   const struct {
     const char *name, *from, *to;
     const char* law;
@@ -107,9 +99,7 @@ TEST(JudgeExamples, EveryWordIsAnsweredFromThePage) {
         judged_of(python() + " " + name + ".py", name,
                   std::string("--options all --cases 60 --law ") + row.law);
     EXPECT_EQ(wrong.exit, 1) << name << wrong.out << wrong.error;
-    EXPECT_NE(wrong.out.find(std::string("FAIL  ") + row.law),
-              std::string::npos)
-        << name << wrong.out;
+    EXPECT_TRUE(has(wrong.out, std::string("FAIL  ") + row.law)) << name;
   }
 }
 
@@ -124,8 +114,7 @@ TEST(JudgeExamples, CAnswersAPlan) {
     EXPECT_EQ(ran.out, "") << "warnings";
     return "./" + name;
   };
-  const Ran right = judged_of(compiled("right", text), "c");
-  EXPECT_EQ(right.exit, 0) << right.out << right.error;
+  const Ran right = exits(0, judged_of(compiled("right", text), "c"));
   const Ran wrong = judged_of(
       compiled("wrong", replaced(text, "dot * (float)c->scale",
                                  "dot * (float)(c->scale * c->scale)")),
@@ -147,8 +136,7 @@ const std::string kRun = (kFolder / "libraries/run.py").string() + " ";
 
 // The libraries themselves are not here.
 TEST(JudgeExamples, AnAdapterAnswersAPlan) {
-  const Ran right = run_library(kRun + "numpy -n 60");
-  EXPECT_EQ(right.exit, 0) << right.out;
+  const Ran right = exits(0, run_library(kRun + "numpy -n 60"));
   const Ran wrong =
       run_library(kRun +
                   "numpy:without_scale -n 100 --dtype f32 --options "
@@ -156,34 +144,30 @@ TEST(JudgeExamples, AnAdapterAnswersAPlan) {
   EXPECT_EQ(wrong.exit, 1) << wrong.out;
   EXPECT_EQ(cause_in(wrong.out), "no_scale, sure") << wrong.out;
   // Options that the declaration does not allow are refused, not ignored.
-  const Ran more =
-      run_library(kRun + "numpy -n 20 --options bias --law bias_alone_decides");
-  EXPECT_EQ(more.exit, 3) << more.out;
-  EXPECT_NE(more.out.find("calls: takes no bias\n"), std::string::npos)
-      << more.out;
+  const Ran more = exits(
+      3, run_library(kRun +
+                     "numpy -n 20 --options bias --law bias_alone_decides"));
+  EXPECT_TRUE(has(more.out, "calls: takes no bias\n"));
 }
 
 // An entry that is called, instead of one that answers plans.
 TEST(JudgeExamples, ACallableIsJudgedAsDeclared) {
   const std::string few = " -n 300 --sizes small -j 1";
-  const Ran right = run_library(kRun + "numpy:callable" + few);
-  EXPECT_EQ(right.exit, 0) << right.out;
-  EXPECT_NE(right.out.find("numpy/callable"), std::string::npos) << right.out;
+  const Ran right = exits(0, run_library(kRun + "numpy:callable" + few));
+  EXPECT_TRUE(has(right.out, "numpy/callable"));
   write_text(scratch() / "control.py", R"(import run, sys
 sys.exit(run.check("numpy:callable_without_scale", "numpy-callable",
                    sys.argv[1:], []))
 )");
-  const Ran wrong = run_library("control.py" + few);
-  EXPECT_EQ(wrong.exit, 1) << wrong.out;
+  const Ran wrong = exits(1, run_library("control.py" + few));
   EXPECT_EQ(cause_in(wrong.out).rfind("no_scale, ", 0), 0) << wrong.out;
 }
 
 TEST(JudgeExamples, AnAdapterThatIsNotThereIsOneLine) {
   for (const char* name : {"nopy", "numpy:other"}) {
-    const Ran ran = run_library(kRun + name);
-    EXPECT_EQ(ran.exit, 2) << ran.out;
+    const Ran ran = exits(2, run_library(kRun + name));
     EXPECT_EQ(std::count(ran.out.begin(), ran.out.end(), '\n'), 1) << ran.out;
-    EXPECT_NE(ran.out.find("allowed: "), std::string::npos) << ran.out;
+    EXPECT_TRUE(has(ran.out, "allowed: "));
   }
 }
 
@@ -196,8 +180,7 @@ for name in names:
     code = run.emit("some/library", name, pathlib.Path("declared"), ["-n", "1"])
     assert code == 0, name
 )");
-  const Ran ran = run_library("declared.py");
-  EXPECT_EQ(ran.exit, 0) << ran.out;
+  const Ran ran = exits(0, run_library("declared.py"));
 }
 
 const std::string kLibraries =
@@ -226,27 +209,20 @@ TEST(JudgeExamples, RecordedVerdictsAreAPage) {
   write_verdicts("\"numpy_sums\"");
   const std::string pages = kLibraries + "--pages --results recorded";
   // The declaration no longer names the finding: the page reports it.
-  const Ran ran = run_library(pages + " --only 'numpy:*'");
-  EXPECT_EQ(ran.exit, 1) << ran.out;
-  EXPECT_NE(ran.out.find("no finding explains weights_sum_to_one"),
-            std::string::npos)
-      << ran.out;
+  const Ran ran = exits(1, run_library(pages + " --only 'numpy:*'"));
+  EXPECT_TRUE(has(ran.out, "no finding explains weights_sum_to_one"));
   const std::string page = read_text(scratch() / "recorded/verdicts.md");
   for (const char* words :
        {"NO FINDING EXPLAINS THIS", "`tinygrad:sdpa`: not here",
         "| `numpy:half` | 9.8 | 29, 1 failed | 1,234 | 0.25 | 5 |",
         "Not judged: layers", "takes no sink (3 calls)", "- case: `f16,B1`"})
-    EXPECT_NE(page.find(words), std::string::npos) << words << page;
+    EXPECT_TRUE(has(page, words)) << words;
   const std::string readme = read_text(scratch() / "recorded/README.md");
   EXPECT_EQ(readme.find("before\n<!-- verdicts -->\n"), 0) << readme;
-  EXPECT_NE(readme.find("<!-- end of findings -->\nbehind\n"),
-            std::string::npos)
-      << readme;
-  EXPECT_NE(readme.find("1 entries of 0 libraries"), std::string::npos)
-      << readme;
-  EXPECT_NE(readme.find("| `torch_nan_in_a_query` | bug |"), std::string::npos)
-      << readme;
-  EXPECT_EQ(readme.find("old"), std::string::npos) << readme;
+  EXPECT_TRUE(has(readme, "<!-- end of findings -->\nbehind\n")) << readme;
+  EXPECT_TRUE(has(readme, "1 entries of 0 libraries")) << readme;
+  EXPECT_TRUE(has(readme, "| `torch_nan_in_a_query` | bug |")) << readme;
+  EXPECT_FALSE(has(readme, "old")) << readme;
   // An entry that is not selected is not reported.
   EXPECT_EQ(run_library(pages + " --only 'tinygrad:*'").exit, 3);
 }
@@ -257,8 +233,7 @@ TEST(JudgeExamples, TheTableOfLibrariesIsThatOfItsVerdicts) {
     fs::copy_file(kFolder / "libraries" / name, scratch() / "same" / name,
                   fs::copy_options::overwrite_existing);
   // Every failure is a finding that a declaration names.
-  const Ran ran = run_library(kLibraries + "--pages --results same");
-  EXPECT_EQ(ran.exit, 0) << ran.out;
+  const Ran ran = exits(0, run_library(kLibraries + "--pages --results same"));
   for (const char* name : {"README.md", "verdicts.md"})
     EXPECT_EQ(read_text(scratch() / "same" / name),
               read_text(kFolder / "libraries" / name))
@@ -270,13 +245,10 @@ TEST(JudgeExamples, ALibraryIsJudgedOnce) {
   const std::string words =
       kLibraries + "--results once --cases 60 --only numpy:plain --python " +
       python();
-  const Ran first = run_library(words);
-  EXPECT_EQ(first.exit, 0) << first.out;
-  EXPECT_NE(first.out.find(" checked, 0 failed"), std::string::npos)
-      << first.out;
-  const Ran again = run_library(words);
-  EXPECT_EQ(again.exit, 0) << again.out;
-  EXPECT_NE(again.out.find("judged already"), std::string::npos) << again.out;
+  const Ran first = exits(0, run_library(words));
+  EXPECT_TRUE(has(first.out, " checked, 0 failed"));
+  const Ran again = exits(0, run_library(words));
+  EXPECT_TRUE(has(again.out, "judged already"));
   // A Python without packages: a line with the reason, and nothing was judged.
   write_text(scratch() / "bare.sh", "exec " + python() + " -S \"$@\"\n");
   EXPECT_EQ(
@@ -286,9 +258,7 @@ TEST(JudgeExamples, ALibraryIsJudgedOnce) {
   const Ran none = run_library(
       kLibraries + "--results once --only ggml:f32 --python ./bare.sh");
   EXPECT_EQ(none.exit, 3) << none.out;
-  EXPECT_NE(none.out.find("not judged: pywhispercpp is not installed"),
-            std::string::npos)
-      << none.out;
+  EXPECT_TRUE(has(none.out, "not judged: pywhispercpp is not installed"));
 }
 
 // An entry that ends while another one is being judged.
@@ -301,7 +271,7 @@ TEST(JudgeExamples, RunsInOneFolderKeepEachOthersRows) {
                   " -B " + words + "1 --only numpy:half; wait");
   const std::string rows = read_text(scratch() / "both/verdicts.json");
   for (const char* name : {"numpy:plain", "numpy:half"})
-    EXPECT_NE(rows.find(name), std::string::npos) << name << both.out;
+    EXPECT_TRUE(has(rows, name)) << name << both.out;
 }
 
 TEST(JudgeExamples, WrongWordsForLibrariesAreOneLine) {
@@ -321,7 +291,7 @@ TEST(JudgeExamples, FindingsAreListedWithoutTheirLibraries) {
   const Ran ran = run_library((kFolder / "libraries/findings").string() +
                               " no_such_finding");
   EXPECT_EQ(ran.exit, 2) << ran.out;
-  EXPECT_NE(ran.out.find("allowed: "), std::string::npos) << ran.out;
+  EXPECT_TRUE(has(ran.out, "allowed: "));
   // Each that a declaration names is there, and each that is there is on the
   // page.
   write_text(scratch() / "named.py", R"(import json, pathlib, sys
@@ -345,8 +315,7 @@ assert shown.pairs[-1].differs
 shown.show("control", 1, 1, same=True)
 assert not shown.pairs[-1].differs
 )");
-  const Ran named = run_library("named.py");
-  EXPECT_EQ(named.exit, 0) << named.out;
+  const Ran named = exits(0, run_library("named.py"));
 }
 
 }  // namespace

@@ -18,10 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 std::string last_of(const std::string& kernel) {
   return kernel.substr(kernel.find('/') + 1);
 }
@@ -29,16 +25,16 @@ std::string last_of(const std::string& kernel) {
 TEST(JudgePlan, ACorrectKernelPassesEveryLawOfThePlan) {
   const fs::path plan = emitted("right");
   answer_plan(plan, "scalar/plain");
-  const Ran ran = judged(plan, "--json right.jsonl --junit right.xml");
-  EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
-  EXPECT_TRUE(has(ran.out, "seed 1, 200 cases per kernel")) << ran.out;
-  EXPECT_FALSE(has(ran.out, "missing")) << ran.out;
-  EXPECT_FALSE(has(ran.out, "gave up")) << ran.out;
+  const Ran ran =
+      exits(0, judged(plan, "--json right.jsonl --junit right.xml"));
+  EXPECT_TRUE(has(ran.out, "seed 1, 200 cases per kernel"));
+  EXPECT_FALSE(has(ran.out, "missing"));
+  EXPECT_FALSE(has(ran.out, "gave up"));
   const std::string json = read_text(scratch() / "right.jsonl");
   EXPECT_TRUE(
       has(json, "\"law\":\"agrees_with_oracle\",\"verdict\":\"passed\""))
       << json;
-  EXPECT_TRUE(has(json, "\"exit\":0")) << json;
+  EXPECT_TRUE(has(json, "\"exit\":0"));
   EXPECT_TRUE(has(read_text(scratch() / "right.xml"), "failures=\"0\""));
   // And again: nothing was written into the plan.
   EXPECT_EQ(judged(plan).exit, 0);
@@ -61,8 +57,7 @@ TEST_P(JudgeFaults, AreKnownByTheirAnswers) {
                 ? ""
                 : std::string("--options ") + row.options + " --seed 2");
   answer_plan(plan, row.kernel);
-  const Ran ran = judged(plan, "--html " + name + ".html");
-  EXPECT_EQ(ran.exit, 1) << ran.out << ran.error;
+  const Ran ran = exits(1, judged(plan, "--html " + name + ".html"));
   // Expected answers, actual ones, and the distance.
   EXPECT_TRUE(has(read_text(scratch() / (name + ".html")), "<dt>actual</dt>"))
       << name;
@@ -71,10 +66,8 @@ TEST_P(JudgeFaults, AreKnownByTheirAnswers) {
                               row.kernel);
   EXPECT_EQ(cause_in(check.out), name + ", sure") << check.out;
   EXPECT_EQ(cause_in(ran.out), name + ", sure") << ran.out;
-  EXPECT_TRUE(has(ran.out, "\n  again       qkvet judge " + name + "\n"))
-      << ran.out;
-  EXPECT_TRUE(has(ran.out, "of the plan; recorded: not repeated, not shrunk"))
-      << ran.out;
+  EXPECT_TRUE(has(ran.out, "\n  again       qkvet judge " + name + "\n"));
+  EXPECT_TRUE(has(ran.out, "of the plan; recorded: not repeated, not shrunk"));
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -98,8 +91,8 @@ TEST(JudgePlan, EveryOptionAndTypeCanBeAsked) {
   const Ran ran = judged(plan, "--diagnose 0 --verbose");
   // The kernel refuses what it lacks: only that keeps it from passing.
   EXPECT_NE(ran.exit, 1) << ran.out << ran.error;
-  EXPECT_FALSE(has(ran.out, "FAIL")) << ran.out;
-  EXPECT_TRUE(has(ran.out, "sink_joins_the_denominator  ")) << ran.out;
+  EXPECT_FALSE(has(ran.out, "FAIL"));
+  EXPECT_TRUE(has(ran.out, "sink_joins_the_denominator  "));
 }
 
 TEST(JudgePlan, ALayerAnswersInFilesToo) {
@@ -108,10 +101,9 @@ TEST(JudgePlan, ALayerAnswersInFilesToo) {
               "--options layer,causal,gqa,layer_biases,layer_stages "
               "--cases 60");
   answer_plan(plan, "scalar/layer");
-  const Ran ran = judged(plan, "--verbose");
-  EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
-  EXPECT_TRUE(has(ran.out, "mismatched_widths_are_refused")) << ran.out;
-  EXPECT_TRUE(has(ran.out, "layer_agrees_with_oracle")) << ran.out;
+  const Ran ran = exits(0, judged(plan, "--verbose"));
+  EXPECT_TRUE(has(ran.out, "mismatched_widths_are_refused"));
+  EXPECT_TRUE(has(ran.out, "layer_agrees_with_oracle"));
 }
 
 TEST(JudgePlan, AnswersMayLieElsewhereInEitherFormat) {
@@ -167,9 +159,8 @@ TEST(JudgePlan, AnswersMayLieInOnePlace) {
   EXPECT_EQ(judged(plan, "one").exit, 0);
   tensors.erase("c0003/o");
   write({{"c0003/refused", "no such width"}});
-  const Ran refused = judged(plan, "one --verbose");
-  EXPECT_EQ(refused.exit, 0) << refused.out;
-  EXPECT_TRUE(has(refused.out, "no such width")) << refused.out;
+  const Ran refused = exits(0, judged(plan, "one --verbose"));
+  EXPECT_TRUE(has(refused.out, "no such width"));
   write({{"c9999/refused", "no such call"}});
   expect_wrong_use(judged(plan, "one"),
                    "\"c9999/refused\" belongs to no call of the plan");
@@ -192,13 +183,12 @@ TEST(JudgePlan, MissingAnswersLeaveTheirLawsOpen) {
   answer_plan(plan, "scalar/plain");
   fs::remove(plan / "c0003" / "o.npy");
   fs::remove_all(plan / "c0004" / "o.npy");
-  const Ran some = judged(plan);
-  EXPECT_EQ(some.exit, 3) << some.out << some.error;
+  const Ran some = exits(3, judged(plan));
   EXPECT_TRUE(
       has(some.out, "2 answers are missing: c0003.o.npy, c0004.o.npy\n"))
       << some.out;
-  EXPECT_TRUE(has(some.out, " calls have no answer\n")) << some.out;
-  EXPECT_TRUE(has(some.out, "  passed ")) << some.out;
+  EXPECT_TRUE(has(some.out, " calls have no answer\n"));
+  EXPECT_TRUE(has(some.out, "  passed "));
 }
 
 TEST(JudgePlan, ARefusalIsNoAnswerAndNoFailure) {
@@ -207,7 +197,7 @@ TEST(JudgePlan, ARefusalIsNoAnswerAndNoFailure) {
   fs::remove(plan / "c0003" / "o.npy");
   write_text(plan / "c0003" / "refused.txt", "no such width\n");
   const Ran ran = judged(plan, "--verbose");
-  EXPECT_TRUE(has(ran.out, "no such width")) << ran.out;
+  EXPECT_TRUE(has(ran.out, "no such width"));
   EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
   write_text(plan / "c0004" / "refused.txt", "and answered\n");
   expect_wrong_use(judged(plan), "c0004: is refused and answered");
@@ -226,8 +216,7 @@ TEST(JudgePlan, AnswersMayLieInOneArchive) {
                "a = {f'{x.parent.name}/{x.stem}': np.load(x)\n"
                "     for x in pathlib.Path('loose').glob('*/*.npy')}\n" +
                    edit + "\nnp.savez('zipped/answers.npz', **a)\n");
-    const Ran ran = run_shell(python() + " pack.py", scratch());
-    EXPECT_EQ(ran.exit, 0) << ran.out;
+    const Ran ran = exits(0, run_shell(python() + " pack.py", scratch()));
     return judged(plan, "zipped --diagnose 0");
   };
   EXPECT_EQ(pack("").exit, 0);
@@ -265,12 +254,10 @@ Ran judged_with_bit(const std::string& law, size_t byte, int bit,
 
 // Bits of the exponent, and the last of the mantissa.
 TEST(JudgePlan, OneBitIsSeenWhereTheBoundCanTell) {
-  const Ran large = judged_with_bit("agrees_with_oracle", 3, 5);
-  EXPECT_EQ(large.exit, 1) << large.out << large.error;
-  const Ran small = judged_with_bit("agrees_with_oracle", 0, 0);
-  EXPECT_EQ(small.exit, 0) << small.out << small.error;
-  const Ran pair = judged_with_bit("scaled_values_scale_output", 0, 0);
-  EXPECT_EQ(pair.exit, 0) << pair.out << pair.error;
+  const Ran large = exits(1, judged_with_bit("agrees_with_oracle", 3, 5));
+  const Ran small = exits(0, judged_with_bit("agrees_with_oracle", 0, 0));
+  const Ran pair =
+      exits(0, judged_with_bit("scaled_values_scale_output", 0, 0));
   const Ran claimed =
       judged_with_bit("scaled_values_scale_output", 0, 0,
                       " --options causal,power_of_two_invariant");
@@ -283,14 +270,12 @@ TEST(JudgePlan, TheDialectIsFoundInTheAnswers) {
   const fs::path plan =
       emitted("dialect", "--options causal,cross_lengths,lse --cases 60");
   answer_plan(plan, "controls/dialect_lse_base2");
-  const Ran ran = judged(plan);
-  EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
-  EXPECT_TRUE(has(ran.out, ".lse_base = QKVET_LSE_BASE2")) << ran.out;
+  const Ran ran = exits(0, judged(plan));
+  EXPECT_TRUE(has(ran.out, ".lse_base = QKVET_LSE_BASE2"));
   write_text(scratch() / "natural.txt", "lse_base = natural\n");
-  const Ran natural = judged(plan, "--dialect natural.txt --diagnose 0");
-  EXPECT_EQ(natural.exit, 1) << natural.out << natural.error;
-  EXPECT_TRUE(has(natural.out, "qkvet judge dialect --dialect natural.txt\n"))
-      << natural.out;
+  const Ran natural =
+      exits(1, judged(plan, "--dialect natural.txt --diagnose 0"));
+  EXPECT_TRUE(has(natural.out, "qkvet judge dialect --dialect natural.txt\n"));
 }
 
 // Every distinct call once, and the law's pairs by their numbers.

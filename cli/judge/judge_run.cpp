@@ -97,8 +97,7 @@ class Answering : public Executor {
 }  // namespace
 
 fs::path emitted(const std::string& name, const std::string& arguments) {
-  const Ran ran = run_qkvet("judge --ask " + name + " " + arguments);
-  EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
+  const Ran ran = exits(0, run_qkvet("judge --ask " + name + " " + arguments));
   return scratch() / name;
 }
 

@@ -237,9 +237,7 @@ TEST(PlanPage, SaysEveryWordAndNoOther) {
       complaints(replaced(page, "| `weights` | forward | [B,H,Tq,Tk]",
                           "| `weights` | forward | [B,H,Tk,Tq]"),
                  plans);
-  EXPECT_NE(text_of(shapes).find("forward weights: is of shape"),
-            std::string::npos)
-      << text_of(shapes);
+  EXPECT_TRUE(has(text_of(shapes), "forward weights: is of shape"));
 }
 
 }  // namespace

@@ -21,6 +21,7 @@
 #include "properties/checking/workspace_hints.h"
 #include "properties/conventions/conventions.h"
 #include "reference/arithmetic/precision.h"
+#include "report/lines.h"
 
 namespace qkvet::cli {
 namespace {
@@ -215,9 +216,7 @@ std::string perhaps_kernels(const std::string& glob,
 
 // Why a glob matched nothing.
 std::string why_unmatched(const std::string& glob, const Globs& globs) {
-  std::string missing;
-  for (const std::string& why : why_missing(candidates(glob)))
-    missing += (missing.empty() ? "" : "; ") + why;
+  const std::string missing = joined(why_missing(candidates(glob)), "; ");
   return missing.empty() ? "no kernel is named \"" + glob + "\"" +
                                perhaps_kernels(glob, globs.seen) +
                                "; `qkvet explain kernels` shows all"
@@ -525,6 +524,17 @@ ExecutorFactory executor_factory(const SelectedKernels& selected,
   return [libraries = selected.libraries, in_process](size_t library) {
     return open_library(libraries[library], in_process);
   };
+}
+
+std::string open_all(const SelectedKernels& selected, bool in_process,
+                     std::vector<std::unique_ptr<Executor>>* executors) {
+  const ExecutorFactory open = executor_factory(selected, in_process);
+  for (size_t i = 0; i < selected.libraries.size(); ++i) {
+    Opened opened = open(i);
+    if (opened.executor == nullptr) return opened.error;
+    executors->push_back(std::move(opened.executor));
+  }
+  return "";
 }
 
 std::string kernel_arguments(const SelectedKernels& selected,

@@ -5,6 +5,7 @@
 #define QKVET_CLI_KERNELS_KERNELS_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -106,6 +107,10 @@ std::string unavailable_reason(Executor& executor, int kernel);
 // For run_plan().
 ExecutorFactory executor_factory(const SelectedKernels& selected,
                                  bool in_process);
+
+// Every library, in its order. "" or one line.
+std::string open_all(const SelectedKernels& selected, bool in_process,
+                     std::vector<std::unique_ptr<Executor>>* executors);
 
 // The arguments that name this kernel again: "--kernel scalar/plain",
 // "./libmine.so" or "mine.cpp".

@@ -46,11 +46,11 @@ TEST_P(Templates, CompilesConformsAndFailsWhenItIsBroken) {
   const std::string quoted = "'" + std::string(row.file) + "'";
   const Ran made = run_qkvet("new " + quoted + row.options);
   ASSERT_EQ(made.exit, 0) << made.error;
-  EXPECT_NE(made.out.find("next: qkvet check "), std::string::npos) << made.out;
+  EXPECT_TRUE(has(made.out, "next: qkvet check "));
   EXPECT_EQ(made.error, "");
   std::string text = read_text(file);
-  EXPECT_EQ(text.find("SPDX"), std::string::npos) << "it is the user's";
-  EXPECT_EQ(text.find("BROKEN"), std::string::npos) << "faults are examples'";
+  EXPECT_FALSE(has(text, "SPDX")) << "it is the user's";
+  EXPECT_FALSE(has(text, "BROKEN")) << "faults are examples'";
   struct stat info {};
   ASSERT_EQ(stat(file.c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0600, 0600U);
@@ -60,22 +60,19 @@ TEST_P(Templates, CompilesConformsAndFailsWhenItIsBroken) {
                                        : kCases;
   const std::string check =
       "check " + quoted + cases + (rust ? "" : " --cflags '-Wall -Wextra'");
-  const Ran good = run_qkvet(check);
-  EXPECT_EQ(good.exit, 0) << good.out << good.error;
+  const Ran good = exits(0, run_qkvet(check));
   EXPECT_EQ(good.error, "") << "warnings";
-  EXPECT_NE(good.out.find(row.kernel), std::string::npos) << good.out;
+  EXPECT_TRUE(has(good.out, row.kernel));
   if (threads) {
     // The law that is closest to the declared arithmetic: few cases miss a
     // scale that is declared at another stage.
-    const Ran near = run_qkvet("check " + quoted + kNearest);
-    EXPECT_EQ(near.exit, 0) << near.out << near.error;
+    const Ran near = exits(0, run_qkvet("check " + quoted + kNearest));
   }
 
   const size_t at = text.find(row.right);
   ASSERT_NE(at, std::string::npos);
   write_text(file, text.replace(at, std::string(row.right).size(), row.wrong));
-  const Ran bad = run_qkvet(check);
-  EXPECT_EQ(bad.exit, 1) << bad.out << bad.error;
+  const Ran bad = exits(1, run_qkvet(check));
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -135,8 +132,7 @@ TEST(New, CudaOfStrangersCompiles) {
     return run_qkvet("replay " + of +
                      " --law agrees_with_oracle halves.cu --cflags -Wall");
   };
-  const Ran one_key = replay("f32,B2,H3,Tq1,Tk1,d7,v=lattice");
-  EXPECT_EQ(one_key.exit, 0) << one_key.out << one_key.error;
+  const Ran one_key = exits(0, replay("f32,B2,H3,Tq1,Tk1,d7,v=lattice"));
   EXPECT_EQ(one_key.error, "") << "warnings";
   EXPECT_EQ(replay("f32,B2,H3,Tq1,Tk2,d7,v=lattice").exit, 1);
 }

@@ -101,8 +101,7 @@ TEST(SourceHints, AreFewAndNoSmallMultiplesOfOneAnother) {
 // The kernel that `qkvet new` writes, with or without the loss of some keys
 // after the 777th, and with meaningless numbers.
 std::string kernel(bool loses, const std::string& threshold) {
-  static const Ran made = run_qkvet("new plain_for_hints.cpp");
-  EXPECT_EQ(made.exit, 0) << made.error;
+  static const Ran made = exits(0, run_qkvet("new plain_for_hints.cpp"));
   std::string text = read_text(scratch() / "plain_for_hints.cpp");
   const std::string mark = "      float max = -INFINITY";
   const size_t at = text.find(mark);
@@ -126,28 +125,20 @@ Ran check(const std::string& name, const std::string& text,
                    more);
 }
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 TEST(SourceHints, FindAFaultBehindAnUndeclaredThreshold) {
   const std::string broken = kernel(true, "777");
-  const Ran found = check("hinted.cpp", broken);
-  EXPECT_EQ(found.exit, 1) << found.out;
-  EXPECT_TRUE(has(found.out, "looked near Tk=777, from the source, line "))
-      << found.out;
+  const Ran found = exits(1, check("hinted.cpp", broken));
+  EXPECT_TRUE(has(found.out, "looked near Tk=777, from the source, line "));
   // The controls: the same cases without the hint, and the kernel without the
   // fault. The latter's report lists the hinted extents and is no less sure for
   // it.
-  const Ran blind = check("hinted.cpp", broken, " --without hints");
-  EXPECT_EQ(blind.exit, 0) << blind.out;
-  EXPECT_FALSE(has(blind.out, "looked near")) << blind.out;
-  const Ran hidden = check("hidden.cpp", kernel(true, "777.0"));
-  EXPECT_EQ(hidden.exit, 0) << hidden.out;
-  const Ran right = check("right.cpp", kernel(false, "777"), " --json r.jsonl");
-  EXPECT_EQ(right.exit, 0) << right.out;
-  EXPECT_TRUE(has(right.out, "PASSED")) << right.out;
-  EXPECT_FALSE(has(right.out, "never drawn")) << right.out;
+  const Ran blind = exits(0, check("hinted.cpp", broken, " --without hints"));
+  EXPECT_FALSE(has(blind.out, "looked near"));
+  const Ran hidden = exits(0, check("hidden.cpp", kernel(true, "777.0")));
+  const Ran right =
+      exits(0, check("right.cpp", kernel(false, "777"), " --json r.jsonl"));
+  EXPECT_TRUE(has(right.out, "PASSED"));
+  EXPECT_FALSE(has(right.out, "never drawn"));
   std::istringstream lines(read_text(scratch() / "r.jsonl"));
   int64_t calls = 0;
   for (std::string line; std::getline(lines, line);) {
@@ -162,19 +153,17 @@ TEST(SourceHints, FindAFaultBehindAnUndeclaredThreshold) {
 // C++ for the CPU under the ending of CUDA, which is compiled as a kernel for
 // the emulator is.
 TEST(SourceHints, AreReadInCuda) {
-  const Ran found = check("hinted.cu", kernel(true, "777"));
-  EXPECT_EQ(found.exit, 1) << found.out;
-  EXPECT_TRUE(has(found.out, "looked near Tk=777, from the source, line "))
-      << found.out;
-  const Ran blind = check("hinted.cu", kernel(true, "777"), " --without hints");
-  EXPECT_EQ(blind.exit, 0) << blind.out;
+  const Ran found = exits(1, check("hinted.cu", kernel(true, "777")));
+  EXPECT_TRUE(has(found.out, "looked near Tk=777, from the source, line "));
+  const Ran blind =
+      exits(0, check("hinted.cu", kernel(true, "777"), " --without hints"));
 }
 
 // The other template with a threshold that no integer of its source reveals,
 // with or without a workspace beyond it.
 std::string kernel_with_workspace(bool has_workspace) {
-  static const Ran made = run_qkvet("new abi_for_hints.cpp --template abi");
-  EXPECT_EQ(made.exit, 0) << made.error;
+  static const Ran made =
+      exits(0, run_qkvet("new abi_for_hints.cpp --template abi"));
   std::string text = read_text(scratch() / "abi_for_hints.cpp");
   const auto replace = [&text](const std::string& part,
                                const std::string& with) {
@@ -197,14 +186,12 @@ std::string kernel_with_workspace(bool has_workspace) {
 }
 
 TEST(WorkspaceHints, FindAFaultBehindAnUndeclaredThreshold) {
-  const Ran found = check("works.cpp", kernel_with_workspace(true));
-  EXPECT_EQ(found.exit, 1) << found.out;
+  const Ran found = exits(1, check("works.cpp", kernel_with_workspace(true)));
   EXPECT_TRUE(has(found.out,
                   "looked near Tk=777, from the workspace, 0 bytes there and "
                   "4096 beyond"))
       << found.out;
-  const Ran blind = check("idle.cpp", kernel_with_workspace(false));
-  EXPECT_EQ(blind.exit, 0) << blind.out;
+  const Ran blind = exits(0, check("idle.cpp", kernel_with_workspace(false)));
 }
 
 }  // namespace

@@ -30,20 +30,18 @@ Ran check(const std::string& function, const std::string& map = kMap,
 }
 
 TEST(TvmFfi, ARightFunctionConforms) {
-  const Ran ran = check("attention");
-  EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
-  EXPECT_NE(ran.out.find("tvm_ffi/attention"), std::string::npos) << ran.out;
+  const Ran ran = exits(0, check("attention"));
+  EXPECT_TRUE(has(ran.out, "tvm_ffi/attention"));
 }
 
 TEST(TvmFfi, AWrongScaleIsFoundAndCanBeReplayed) {
-  const Ran ran = check("wrong_scale");
-  EXPECT_EQ(ran.exit, 1) << ran.out << ran.error;
+  const Ran ran = exits(1, check("wrong_scale"));
   const std::string lead = "qkvet replay ";
   const size_t from = ran.out.find(lead);
   ASSERT_NE(from, std::string::npos) << ran.out;
   std::string again = ran.out.substr(from, ran.out.find('\n', from) - from);
   again = again.substr(std::string("qkvet ").size());
-  EXPECT_NE(again.find("ffi:"), std::string::npos) << again;
+  EXPECT_TRUE(has(again, "ffi:"));
   EXPECT_EQ(run_qkvet(again).exit, 1) << again;
 }
 
@@ -51,15 +49,11 @@ TEST(TvmFfi, AWrongScaleIsFoundAndCanBeReplayed) {
 TEST(TvmFfi, ErrorsAreVerdictsWithTheirText) {
   std::string map = kMap;
   map.replace(map.find("int 128"), 7, "int 127");
-  const Ran ran = check("attention", map, "--cases 20");
-  EXPECT_EQ(ran.exit, 1) << ran.out << ran.error;
-  EXPECT_NE(ran.out.find("ValueError: expected a tile of 128"),
-            std::string::npos)
-      << ran.out;
-  const Ran refused = check("attention", kMap, "--cases 200 --pin Tk=201");
-  EXPECT_EQ(refused.exit, 3) << refused.out << refused.error;
-  EXPECT_NE(refused.out.find("more than 200 keys"), std::string::npos)
-      << refused.out;
+  const Ran ran = exits(1, check("attention", map, "--cases 20"));
+  EXPECT_TRUE(has(ran.out, "ValueError: expected a tile of 128"));
+  const Ran refused =
+      exits(3, check("attention", kMap, "--cases 200 --pin Tk=201"));
+  EXPECT_TRUE(has(refused.out, "more than 200 keys"));
 }
 
 TEST(TvmFfi, WhatIsWrongWithAMapIsOneLine) {

@@ -6,12 +6,11 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <set>
-#include <sstream>
 #include <thread>
 
+#include "cli/mutate/continued_log.h"
 #include "cli/mutate/mutant_build.h"
 #include "cli/mutate/mutant_run.h"
 #include "cli/mutate/mutation_run.h"
@@ -38,89 +37,7 @@ const char* certainty_word(Certainty certainty) {
                                            : "unknown";
 }
 
-// The result of each mutant, by kernel and id, in a file that a later run
-// continues.
-class ScoreLog {
- public:
-  // "" or one line.
-  std::string open(const ScoreWords& words) {
-    if (words.out.empty()) return "";
-    std::error_code code;
-    fs::create_directories(words.out, code);
-    path_ = (fs::path(words.out) / "diagnosed.jsonl").string();
-    Json head;
-    head["seed"] = words.seed;
-    head["cases"] = words.cases;
-    head["fresh"] = words.fresh;
-    head["describes"] = true;
-    if (words.repair_seconds > 0) head["repair"] = words.repair_seconds;
-    std::string kept = json_text(head) + "\n";
-    std::string before;
-    if (fs::exists(path_, code))
-      if (std::string wrong = read_file(path_, &before); !wrong.empty())
-        return wrong;
-    std::istringstream old(before);
-    bool first = true;
-    // A last line that was cut off has no end.
-    for (std::string line; std::getline(old, line) && !old.eof();) {
-      if (first && line + "\n" != kept)
-        return path_ + ": is of another run (seed, cases or fresh cases); " +
-               "allowed: the same words, or another folder";
-      if (!first) kept += take(line);
-      first = false;
-    }
-    return write_file(path_, kept);
-  }
-
-  const DiagnosedMutant* find(const std::string& kernel,
-                              const std::string& id) const {
-    const auto found = known_.find(kernel + " " + id);
-    return found == known_.end() ? nullptr : &found->second;
-  }
-
-  void add(const DiagnosedMutant& mutant) {
-    if (path_.empty()) return;
-    std::ofstream(path_, std::ios::app) << json_text(to_json(mutant)) << "\n";
-  }
-
- private:
-  std::string take(const std::string& line) {
-    const ReadJson json = read_json(line);
-    if (!json.is_object() || !json.contains("kernel")) return "";
-    DiagnosedMutant m;
-    m.kernel = json.value("kernel", "");
-    m.id = json.value("id", "");
-    m.before = json.value("before", "");
-    m.after = json.value("after", "");
-    m.fate = json.value("fate", "");
-    m.law = json.value("law", "");
-    m.sentence = json.value("sentence", "");
-    m.is_claimed = json.value("claimed", false);
-    m.right = json.value("right", 0);
-    m.all = json.value("fresh", 0);
-    m.failing = json.value("failing", 0);
-    m.cause = json.value("cause", "");
-    m.certainty = json.value("certainty", "");
-    m.seconds = json.value("seconds", 0.0);
-    m.calls = json.value("calls", 0);
-    m.instead = json.value("instead", "");
-    m.is_described = json.value("is_described", false);
-    m.described = json.value("described", 0);
-    m.described_rightly = json.value("described_rightly", 0);
-    m.stage = json.value("stage", "");
-    m.known_stage = json.value("known_stage", "");
-    m.is_searched = json.contains("named_lines");
-    m.line = json.value("line", 0);
-    m.named_lines = json.value("named_lines", std::vector<int>{});
-    m.is_repaired = json.value("repaired", false);
-    m.repair_seconds = json.value("repair_seconds", 0.0);
-    known_[m.kernel + " " + m.id] = m;
-    return line + "\n";
-  }
-
-  std::string path_;
-  std::map<std::string, DiagnosedMutant> known_;
-};
+using ScoreLog = ContinuedLog<DiagnosedMutant>;
 
 // The mutants of one source.
 class ScoredKernel {
@@ -155,7 +72,7 @@ class ScoredKernel {
     size_t killed = 0;
     for (const size_t n : order_) {
       if (killed == count) break;
-      const DiagnosedMutant* known = log.find(which_.kernel, id_of(n));
+      const DiagnosedMutant* known = log.find(which_.kernel + " " + id_of(n));
       DiagnosedMutant mutant = known != nullptr ? *known : diagnosed(n);
       if (known == nullptr) log.add(mutant);
       killed += mutant.is_scored();
@@ -304,7 +221,7 @@ class ScoredKernel {
   const MutatedKernel& which_;
   const ScoreWords& words_;
   Catalogue& catalogue_;
-  ScratchFolder scratch_;
+  ScratchFolder scratch_{mutant_scratch()};
   MutantCompiler compiler_;
   std::string source_;
   std::vector<Mutation> mutations_;
@@ -412,43 +329,16 @@ int DiagnosedMutant::place_of_line() const {
              : static_cast<int>(found - named_lines.begin()) + 1;
 }
 
-Json to_json(const DiagnosedMutant& m) {
-  Json json;
-  json["kernel"] = m.kernel;
-  json["id"] = m.id;
-  json["before"] = m.before;
-  json["after"] = m.after;
-  json["fate"] = m.fate;
-  if (!m.is_scored()) return json;
-  json["law"] = m.law;
-  json["sentence"] = m.sentence;
-  json["claimed"] = m.is_claimed;
-  json["right"] = m.right;
-  json["fresh"] = m.all;
-  json["failing"] = m.failing;
-  json["cause"] = m.cause;
-  json["certainty"] = m.certainty;
-  json["seconds"] = m.seconds;
-  json["calls"] = m.calls;
-  json["instead"] = m.instead;
-  json["is_described"] = m.is_described;
-  json["described"] = m.described;
-  json["described_rightly"] = m.described_rightly;
-  json["stage"] = m.stage;
-  json["known_stage"] = m.known_stage;
-  if (!m.is_searched) return json;
-  json["line"] = m.line;
-  json["named_lines"] = m.named_lines;
-  json["repaired"] = m.is_repaired;
-  json["repair_seconds"] = m.repair_seconds;
-  return json;
-}
-
 std::vector<DiagnosedMutant> score_diagnoses(const ScoreWords& words,
                                              std::string* error) {
   std::vector<DiagnosedMutant> out;
+  Json head = {{"seed", words.seed},
+               {"cases", words.cases},
+               {"fresh", words.fresh},
+               {"describes", true}};
+  if (words.repair_seconds > 0) head["repair"] = words.repair_seconds;
   ScoreLog log;
-  *error = log.open(words);
+  *error = log.open(words.out, "diagnosed.jsonl", head);
   if (!error->empty()) return out;
   const std::unique_ptr<Catalogue> catalogue = known_faults(error);
   if (!error->empty()) return out;

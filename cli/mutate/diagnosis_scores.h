@@ -12,7 +12,6 @@
 #include <string>
 #include <vector>
 
-#include "core/base/json.h"
 #include "diagnosis/instead/description.h"
 
 namespace qkvet::cli {
@@ -51,6 +50,20 @@ struct DiagnosedMutant {
   bool is_repaired = false;  // an edit makes it conform
   double repair_seconds = 0;
 
+  std::string key() const { return kernel + " " + id; }
+  void fields(auto& v) {
+    v.must("kernel", kernel, "id", id, "before", before, "after", after, "fate",
+           fate);
+    if (!is_scored()) return;
+    v.must("law", law, "sentence", sentence, "claimed", is_claimed, "right",
+           right, "fresh", all, "failing", failing, "cause", cause, "certainty",
+           certainty, "seconds", seconds, "calls", calls, "instead", instead,
+           "is_described", is_described, "described", described,
+           "described_rightly", described_rightly, "stage", stage,
+           "known_stage", known_stage);
+    v.may("searched", is_searched, "line", line, "named_lines", named_lines,
+          "repaired", is_repaired, "repair_seconds", repair_seconds);
+  }
   bool is_scored() const { return fate == "killed"; }
   // From 1, among the named lines; 0: it is not among them.
   int place_of_line() const;
@@ -59,7 +72,6 @@ struct DiagnosedMutant {
   }
   bool is_true() const { return all > 0 && 20 * right >= 19 * all; }
 };
-Json to_json(const DiagnosedMutant& mutant);
 
 // Stage of a line: the first row with its kernel and with a part of its text
 // before the change. If a line computes several things, the part has to contain

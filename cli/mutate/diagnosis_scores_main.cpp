@@ -137,29 +137,27 @@ void print(const DiagnosedMutant& mutant) {
 }
 
 int run(int argc, char** argv) {
-  const CommandLine line(
+  CLI::App app(
       "Diagnoses mutants of kernels here, and counts how often the reports are "
       "true",
       "diagnosis_scores");
-  const Command app = line.program();
   ScoreWords words;
   std::string kernel;
   app.add_option("--count", words.count, "Killed mutants, all kernels together")
-      .within(size_t{1}, size_t{100'000});
+      ->check(CLI::Range(size_t{1}, size_t{100'000}));
   app.add_option("--seed", words.seed, "Number that the mutants are drawn by");
   app.add_option("-n,--cases", words.cases, "Cases that have to kill a mutant")
-      .within(int64_t{1}, int64_t{1'000'000});
+      ->check(CLI::Range(int64_t{1}, int64_t{1'000'000}));
   app.add_option("--out", words.out,
                  "Folder that keeps what is done; a later run goes on from it");
   app.add_option("--repair", words.repair_seconds,
                  "Seconds for a search for the edit that puts each right; 0: "
                  "there is none")
-      .within(0.0, 86'400.0);
+      ->check(CLI::Range(0.0, 86'400.0));
   app.add_option("--kernel", kernel, "One of the kernels: scalar/plain, ...");
   app.add_option("--only", words.only, "One mutant, by its id");
   std::string error;
-  if (const auto read = line.read(argc, argv, &error);
-      read == CommandLine::Read::kShown)
+  if (read_command_line(app, argc, argv, &error) == CommandLine::kShown)
     return kConforms;
   std::string names;
   for (const MutatedKernel& one : kernels_here()) {

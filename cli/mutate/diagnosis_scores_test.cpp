@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "cli/base/program_run.h"
+#include "report/json_fields.h"
 
 namespace qkvet::cli::diagnosis_scores_test {
 namespace {
@@ -63,7 +64,7 @@ ScoreWords words_in(const fs::path& folder) {
 std::string texts_of(const std::vector<DiagnosedMutant>& mutants) {
   std::string all;
   for (const DiagnosedMutant& one : mutants)
-    all += json_text(to_json(one)) + "\n";
+    all += json_text(report::with_fields(Json(), one)) + "\n";
   return all;
 }
 
@@ -83,14 +84,14 @@ TEST(DiagnosisScores, MutantsAreDiagnosedAndWhatIsSaidIsHeldAgainstCases) {
                                << one.right << " of " << one.all;
   }
   const std::string table = scores_text(mutants);
-  EXPECT_NE(table.find("\n| all | 2 | "), std::string::npos) << table;
+  EXPECT_TRUE(has(table, "\n| all | 2 | "));
 
   // Finished results stay as they were.
   const std::vector<DiagnosedMutant> again = score_diagnoses(words, &error);
   EXPECT_EQ(texts_of(again), texts_of(mutants));
   words.seed = 2;
   EXPECT_TRUE(score_diagnoses(words, &error).empty());
-  EXPECT_NE(error.find("is of another run"), std::string::npos) << error;
+  EXPECT_TRUE(has(error, "is of another run"));
 }
 
 // The mask is left out: the sentence is expected, and must be true.
@@ -124,22 +125,17 @@ TEST(DiagnosisScores, TheStageIsHeldAgainstTheLineThatWasChanged) {
   ASSERT_EQ(mutants.size(), 1U);
   EXPECT_TRUE(mutants[0].instead.starts_with("o is the result of no scale: "))
       << mutants[0].instead;
-  EXPECT_NE(scores_text(mutants).find("\n| all | 1 | 0 | 0 | 1 | 0 | 0 |\n"),
-            std::string::npos)
-      << scores_text(mutants);
+  EXPECT_TRUE(has(scores_text(mutants), "\n| all | 1 | 0 | 0 | 1 | 0 | 0 |\n"));
 
   words.stages = {{"mine/attend", "sqrt", Stage::kSoftmax}};
   words.out += "/other";
   const std::vector<DiagnosedMutant> others = score_diagnoses(words, &error);
   ASSERT_EQ(others.size(), 1U);
-  EXPECT_NE(scores_text(others).find("\n| all | 1 | 0 | 0 | 0 | 1 | 0 |\n"),
-            std::string::npos)
-      << scores_text(others);
+  EXPECT_TRUE(has(scores_text(others), "\n| all | 1 | 0 | 0 | 0 | 1 | 0 |\n"));
 
   words.stages = {{"mine/attend", "no such line", Stage::kSoftmax}};
   EXPECT_TRUE(score_diagnoses(words, &error).empty());
-  EXPECT_NE(error.find("no line has \"no such line\""), std::string::npos)
-      << error;
+  EXPECT_TRUE(has(error, "no line has \"no such line\""));
 }
 
 }  // namespace

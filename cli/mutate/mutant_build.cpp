@@ -4,6 +4,7 @@
 #include <elf.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -28,15 +29,9 @@ bool take(const std::string& bytes, size_t at, T* value) {
 
 }  // namespace
 
-ScratchFolder::ScratchFolder() {
+std::string mutant_scratch() {
   std::error_code code;
-  path_ = make_scratch_folder(
-      (fs::temp_directory_path(code) / "qkvet-mutate").string());
-}
-
-ScratchFolder::~ScratchFolder() {
-  std::error_code code;
-  if (!path_.empty()) fs::remove_all(path_, code);
+  return (fs::temp_directory_path(code) / "qkvet-mutate").string();
 }
 
 std::string find_mutant_compiler(const std::string& source,
@@ -94,6 +89,17 @@ std::string build_mutant(const MutantCompiler& compiler,
   if (ran.ended_well() && fs::exists(library, code)) return "";
   return ran.output.empty() ? compiler.compiler.shown + " " + ran.end()
                             : ran.output;
+}
+
+std::string build_original(const MutantCompiler& compiler,
+                           const std::string& text, const std::string& folder,
+                           const std::string& library) {
+  if (folder.empty()) return "no folder for temporary files";
+  const std::string said = build_mutant(compiler, text, folder, library);
+  if (said.empty()) return "";
+  std::fputs((said + "\n").c_str(), stderr);
+  return compiler.source + ": does not compile (" + compiler.compiler.shown +
+         ")";
 }
 
 std::string code_hash(const std::string& library) {

@@ -7,21 +7,12 @@
 #include <vector>
 
 #include "cli/kernels/compiler.h"
+#include "report/written_file.h"
 
 namespace qkvet::cli {
 
-// A folder of this process, removed with the object.
-class ScratchFolder {
- public:
-  ScratchFolder();
-  ~ScratchFolder();
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  const std::string& path() const { return path_; }  // "" if there is none
-
- private:
-  std::string path_;
-};
+// The lead of a ScratchFolder.
+std::string mutant_scratch();
 
 // How to compile texts that replace one source.
 struct MutantCompiler {
@@ -45,6 +36,11 @@ std::string line_directive(const MutantCompiler& compiler, int line);
 std::string build_mutant(const MutantCompiler& compiler,
                          const std::string& text, const std::string& folder,
                          const std::string& library);
+
+// The source as it is, with the compiler's output on stderr. "" or one line.
+std::string build_original(const MutantCompiler& compiler,
+                           const std::string& text, const std::string& folder,
+                           const std::string& library);
 
 // A hash of everything that a library loads into memory: code, constants,
 // names, relocations, but no debug information and no notes. Two libraries with

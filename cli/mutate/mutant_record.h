@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "core/base/json.h"
+#include "report/run_record.h"
 
 namespace qkvet::cli {
 
@@ -18,7 +18,11 @@ enum class MutantFate : uint8_t {
   kSameCode,  // its code is the original's
   kTwin       // its code is another mutant's, which speaks for both
 };
-const char* fate_word(MutantFate fate);
+inline Words words_of(MutantFate) {
+  static constexpr const char* kWords[] = {"killed", "survived", "invalid",
+                                           "same code", "twin"};
+  return kWords;
+}
 
 // A surviving mutant compared with the original in the calls of the plan.
 struct Survival {
@@ -36,6 +40,13 @@ struct Survival {
   // Whether a call reaches the place; absent if not asked, or if no trap could
   // be put there.
   std::optional<bool> reached;
+
+  void fields(auto& v) {
+    v.must("cases", cases, "calls", calls, "differ", differ, "refused", refused,
+           "most_ulps", most_ulps, "most_bound", most_bound, "worst_error",
+           worst_error, "time_ratio", time_ratio);
+    v.may("declares", declares, "assumes", assumes, "reached", reached);
+  }
 };
 
 struct MutantRecord {
@@ -52,11 +63,17 @@ struct MutantRecord {
   int64_t number = 0;
   double seconds = 0;
   Survival survival;
-};
 
-Json to_json(const MutantRecord& record);
-// Absent if the line is of another kind.
-std::optional<MutantRecord> mutant_of(const ReadJson& line);
+  const std::string& key() const { return id; }
+  void fields(auto& v) {
+    v.must("id", id, "operator", operation, "line", line, "before", before,
+           "after", after, "fate", fate);
+    v.may("code", code, "of", of, "how", how, "law", law, "text", text,
+          "number", number);
+    v.must("seconds", seconds);
+    if (fate == MutantFate::kSurvived) survival.fields(v);
+  }
+};
 
 }  // namespace qkvet::cli
 

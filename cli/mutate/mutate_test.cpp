@@ -83,24 +83,17 @@ TEST(Mutate, WhatBreaksTheKernelIsKilled) {
     EXPECT_EQ(one.value("fate", ""), "killed") << id;
     EXPECT_EQ(one.value("how", ""), "wrong") << id;
     EXPECT_NE(one.value("law", ""), "") << id;
-    EXPECT_NE(one.value("text", "").find("f32,"), std::string::npos) << id;
+    EXPECT_TRUE(has(one.value("text", ""), "f32,")) << id;
   }
 }
 
 TEST(Mutate, WhatDoesTheSameSurvivesAndSaysWhatWasSeen) {
   const fs::path where = folder("survives");
   // The first or the last of equal scores: the maximum is the same.
-  Ran ran = only(where, "19:18:gt-ge", "--json one.json");
-  EXPECT_EQ(ran.exit, 1) << ran.out << ran.error;
-  EXPECT_NE(ran.out.find("SURVIVED  mine.cpp:19:18:gt-ge   boundary"),
-            std::string::npos)
-      << ran.out;
-  EXPECT_NE(ran.out.find("line        if (s[j] > max) max = s[j];"),
-            std::string::npos)
-      << ran.out;
-  EXPECT_NE(ran.out.find("mutant      if (s[j] >= max) max = s[j];"),
-            std::string::npos)
-      << ran.out;
+  Ran ran = exits(1, only(where, "19:18:gt-ge", "--json one.json"));
+  EXPECT_TRUE(has(ran.out, "SURVIVED  mine.cpp:19:18:gt-ge   boundary"));
+  EXPECT_TRUE(has(ran.out, "line        if (s[j] > max) max = s[j];"));
+  EXPECT_TRUE(has(ran.out, "mutant      if (s[j] >= max) max = s[j];"));
   ReadJson one = mutants_of(where / "one.json")["19:18:gt-ge"];
   EXPECT_EQ(one.value("differ", -1), 0);
   EXPECT_GT(one.value("calls", 0), 100);
@@ -108,14 +101,12 @@ TEST(Mutate, WhatDoesTheSameSurvivesAndSaysWhatWasSeen) {
   // No call is that long: the statement is never run.
   ran = only(where, "21:24:remove", "--json one.json --pin d=3 -l 'agrees*'");
   EXPECT_EQ(ran.exit, 1) << ran.out << ran.error;
-  EXPECT_NE(ran.out.find("again       qkvet mutate mine.cpp --law 'agrees*' "
-                         "--cases 100 --pin d=3 --only 21:24:remove -o "),
-            std::string::npos)
-      << ran.out;
+  EXPECT_TRUE(has(ran.out,
+                  "again       qkvet mutate mine.cpp --law 'agrees*' "
+                  "--cases 100 --pin d=3 --only 21:24:remove -o "));
   one = mutants_of(where / "one.json")["21:24:remove"];
   EXPECT_FALSE(one.value("reached", true));
-  EXPECT_NE(ran.out.find("none of them reaches the line"), std::string::npos)
-      << ran.out;
+  EXPECT_TRUE(has(ran.out, "none of them reaches the line"));
   // Both the numerator and the denominator: other bits, within the bound.
   ran = only(where, "23:42:result-1e-3", "--json one.json");
   EXPECT_EQ(ran.exit, 1) << ran.out << ran.error;
@@ -141,9 +132,7 @@ TEST(Mutate, WhatIsNoMutantCountsAsNone) {
     EXPECT_EQ(ran.exit, std::string_view(fate) == "killed" ? 0 : 3) << id;
   }
   const Ran ran = only(where, "23:23:swap-26");
-  EXPECT_NE(ran.out.find("SCORE   none: no mutant was judged"),
-            std::string::npos)
-      << ran.out;
+  EXPECT_TRUE(has(ran.out, "SCORE   none: no mutant was judged"));
 }
 
 TEST(Mutate, WhatNeverEndsIsKilledByTheWorkersLimit) {
@@ -154,8 +143,7 @@ TEST(Mutate, WhatNeverEndsIsKilledByTheWorkersLimit) {
                "for (volatile int t = 0; t < 3; t += 1) d += 0;");
   write_text(where / "mine.cpp", slow);
   // t = 1 for ever.
-  const Ran ran = only(where, "22:65:addset-set", "--json one.json");
-  EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
+  const Ran ran = exits(0, only(where, "22:65:addset-set", "--json one.json"));
   EXPECT_EQ(mutants_of(where / "one.json")["22:65:addset-set"].value("how", ""),
             "timeout")
       << ran.out;
@@ -178,10 +166,9 @@ TEST(Mutate, ARunGoesOnWhereItEnded) {
   }
   cut += R"({"type": "mutant", "id": "1)";
   write_text(where / "kept/mutants.jsonl", cut);
-  const Ran rest = run_qkvet(words + " --json rest.json", where);
-  EXPECT_EQ(rest.exit, whole.exit) << rest.out << rest.error;
-  EXPECT_NE(rest.out.find("4 of them known from kept"), std::string::npos)
-      << rest.out;
+  const Ran rest =
+      exits(whole.exit, run_qkvet(words + " --json rest.json", where));
+  EXPECT_TRUE(has(rest.out, "4 of them known from kept"));
   const auto again = mutants_of(where / "rest.json");
   ASSERT_EQ(again.size(), 8U);
   for (const auto& [id, one] : all)
@@ -196,25 +183,19 @@ TEST(Mutate, ARunGoesOnWhereItEnded) {
 
 TEST(Mutate, AMutantIsWrittenAndReported) {
   const fs::path where = folder("emitted");
-  const Ran ran = only(where, "18:9:negate", "-o wrong.cpp");
-  EXPECT_EQ(ran.exit, 1) << ran.out << ran.error;
-  EXPECT_NE(read_text(where / "wrong.cpp")
-                .find("if (!(causal && j > i + Tk - Tq)) s[j] = -INFINITY;"),
-            std::string::npos);
-  EXPECT_NE(ran.out.find("FAIL  "), std::string::npos) << ran.out;
-  EXPECT_NE(ran.out.find("again       qkvet replay "), std::string::npos)
-      << ran.out;
+  const Ran ran = exits(1, only(where, "18:9:negate", "-o wrong.cpp"));
+  EXPECT_TRUE(has(read_text(where / "wrong.cpp"),
+                  "if (!(causal && j > i + Tk - Tq)) s[j] = -INFINITY;"));
+  EXPECT_TRUE(has(ran.out, "FAIL  "));
+  EXPECT_TRUE(has(ran.out, "again       qkvet replay "));
 }
 
 TEST(Mutate, WhatIsExplainedIsNoSurvivor) {
   const fs::path where = folder("explained");
   write_text(where / "why.txt",
              "# the maximum\n19:18:gt-ge the maximum is the same\n");
-  Ran ran = only(where, "19:18:gt-ge", "--known why.txt");
-  EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
-  EXPECT_NE(ran.out.find("why         the maximum is the same"),
-            std::string::npos)
-      << ran.out;
+  Ran ran = exits(0, only(where, "19:18:gt-ge", "--known why.txt"));
+  EXPECT_TRUE(has(ran.out, "why         the maximum is the same"));
   // An explained mutant that dies does not match its explanation.
   write_text(where / "why.txt", "18:9:negate no reason at all\n");
   ran = only(where, "18:9:negate", "--known why.txt");
@@ -233,11 +214,9 @@ TEST(Mutate, AKernelThatFailsAsItIsIsNotMutated) {
   const std::string from = "s[j] /= std::sqrt(float(d));";
   text.replace(text.find(from), from.size(), ";");
   write_text(where / "mine.cpp", text);
-  const Ran ran = run_qkvet("mutate mine.cpp -n 100 --sample 3", where);
-  EXPECT_EQ(ran.exit, 1) << ran.out;
-  EXPECT_NE(ran.error.find("mine.cpp: fails as it is, unmutated: "),
-            std::string::npos)
-      << ran.error;
+  const Ran ran =
+      exits(1, run_qkvet("mutate mine.cpp -n 100 --sample 3", where));
+  EXPECT_TRUE(has(ran.error, "mine.cpp: fails as it is, unmutated: "));
   EXPECT_EQ(std::count(ran.error.begin(), ran.error.end(), '\n'), 1);
 }
 
@@ -276,9 +255,9 @@ TEST(Mutate, RustIsMutatedAlike) {
   const size_t column = at + 5 - text.rfind('\n', at) - 1;
   const std::string id =
       std::to_string(line) + ":" + std::to_string(column) + ":mul-div";
-  const Ran ran =
-      run_qkvet("mutate mine.rs -n 100 --json one.json --only " + id, where);
-  EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
+  const Ran ran = exits(
+      0,
+      run_qkvet("mutate mine.rs -n 100 --json one.json --only " + id, where));
   EXPECT_EQ(mutants_of(where / "one.json")[id].value("fate", ""), "killed")
       << ran.out;
 }

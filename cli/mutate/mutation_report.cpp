@@ -9,7 +9,7 @@
 
 #include "cli/terminal/report.h"
 #include "core/base/read_file.h"
-#include "report/json_lines.h"
+#include "report/json_fields.h"
 #include "report/lines.h"
 
 namespace qkvet::cli {
@@ -261,7 +261,7 @@ std::string mutation_json(const MutationWords& words, const MutationRun& run,
                           const Explained& explained) {
   std::string out;
   for (const MutantRecord& record : run.records) {
-    Json line = to_json(record);
+    Json line = with_fields({{"type", "mutant"}}, record);
     if (const auto why = explained.find(record.id); why != explained.end())
       line["explained"] = why->second;
     out += json_text(line) + "\n";

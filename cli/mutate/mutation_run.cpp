@@ -12,20 +12,20 @@
 #include <set>
 #include <thread>
 
-#include "cli/mutate/mutant_log.h"
+#include "cli/mutate/continued_log.h"
 #include "cli/mutate/trap.h"
 #include "cli/terminal/report.h"
 #include "cli/terminal/select.h"
 #include "core/base/philox.h"
 #include "core/base/read_file.h"
 #include "core/base/sha256.h"
-#include "report/json_lines.h"
 #include "report/lines.h"
 
 namespace qkvet::cli {
 namespace {
 
 namespace fs = std::filesystem;
+using MutantLog = ContinuedLog<MutantRecord>;
 
 // Mutants that a thread compiles and then judges side by side.
 constexpr size_t kBatch = 8;
@@ -84,7 +84,7 @@ class Mutations {
   const std::vector<Mutation>& mutations_;
   MutationRun& run_;
   MutantLimits limits_;
-  ScratchFolder scratch_;
+  ScratchFolder scratch_{mutant_scratch()};
   std::string original_, original_code_;
   std::mutex mutex_;
   std::map<std::string, std::string> known_;  // code to the id that has it
@@ -93,15 +93,11 @@ class Mutations {
 };
 
 std::string Mutations::begin() {
-  if (scratch_.path().empty()) return "no folder for temporary files";
   original_ = scratch_.path() + "/original.so";
-  const std::string said =
-      build_mutant(compiler_, tokens_.source(), scratch_.path(), original_);
-  if (!said.empty()) {
-    std::fputs((said + "\n").c_str(), stderr);
-    return compiler_.source + ": does not compile (" +
-           compiler_.compiler.shown + ")";
-  }
+  if (std::string wrong = build_original(compiler_, tokens_.source(),
+                                         scratch_.path(), original_);
+      !wrong.empty())
+    return wrong;
   original_code_ = code_hash(original_);
   OpenedLibrary original = open_built(original_, words_.selection);
   if (!original.error.empty()) return compiler_.source + ": " + original.error;
@@ -416,7 +412,8 @@ MutationRun run_mutation(const MutationWords& words) {
   if (run.interrupted) run.records.clear();
   if (!run.error.empty() || run.interrupted) return run;
   MutantLog log;
-  run.error = log.open(words.out, head_of(words, tokens, all.original_code()));
+  run.error = log.open(words.out, "mutants.jsonl",
+                       head_of(words, tokens, all.original_code()));
   if (!run.error.empty()) return run;
   std::vector<size_t> pending;
   for (size_t i = 0; i < run.records.size(); ++i) {

@@ -109,7 +109,7 @@ class Repair {
   const Tokens& tokens_;
   const std::vector<Mutation> mutations_;
   RepairRun& run_;
-  ScratchFolder scratch_;
+  ScratchFolder scratch_{mutant_scratch()};
   std::string declared_;                // by the kernel as it is
   std::vector<size_t> waiting_;         // edits, as the seed draws them
   std::vector<size_t> sizes_;           // of the body around each edit; 0: none
@@ -133,15 +133,11 @@ RunResult Repair::plan_of(const OpenedLibrary& library, bool fail_fast,
 
 void Repair::begin() {
   const auto failed = [&](std::string line) { run_.error = std::move(line); };
-  if (scratch_.path().empty()) return failed("no folder for temporary files");
   const std::string path = scratch_.path() + "/original.so";
-  if (const std::string said =
-          build_mutant(compiler_, tokens_.source(), scratch_.path(), path);
-      !said.empty()) {
-    std::fputs((said + "\n").c_str(), stderr);
-    return failed(compiler_.source + ": does not compile (" +
-                  compiler_.compiler.shown + ")");
-  }
+  if (std::string wrong =
+          build_original(compiler_, tokens_.source(), scratch_.path(), path);
+      !wrong.empty())
+    return failed(std::move(wrong));
   known_.insert(code_hash(path));
   const OpenedLibrary original = open_built(path, words_.selection);
   if (!original.error.empty())

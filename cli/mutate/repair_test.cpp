@@ -37,14 +37,12 @@ Ran repair(const fs::path& folder, const std::string& words = "") {
 TEST(Repair, AMistakeIsPutRight) {
   const fs::path where =
       with_mistake("bound", "j > i + Tk - Tq", "j >= i + Tk - Tq");
-  const Ran ran = repair(where, "--json found.json -v");
-  EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
-  EXPECT_NE(ran.out.find(
-                "@@ -21 +21 @@\n"
-                "-        if (causal && j >= i + Tk - Tq) s[j] = -INFINITY;\n"
-                "+        if (causal && j > i + Tk - Tq) s[j] = -INFINITY;\n"),
-            std::string::npos)
-      << ran.out;
+  const Ran ran = exits(0, repair(where, "--json found.json -v"));
+  EXPECT_TRUE(
+      has(ran.out,
+          "@@ -21 +21 @@\n"
+          "-        if (causal && j >= i + Tk - Tq) s[j] = -INFINITY;\n"
+          "+        if (causal && j > i + Tk - Tq) s[j] = -INFINITY;\n"));
   // A conforming edit comes before an edit that mends only some cases, and is
   // checked on more than the failing cases.
   std::istringstream lines(read_text(where / "found.json"));
@@ -75,10 +73,9 @@ static void zeros(const float* q, const float* k, const float* v, float* o,
 }
 QKVET_PLAIN_KERNEL(zeros, "mine/zeros");
 )");
-  const Ran ran = repair(where);
-  EXPECT_EQ(ran.exit, 1) << ran.out << ran.error;
-  EXPECT_NE(ran.out.find("NOT FOUND "), std::string::npos) << ran.out;
-  EXPECT_EQ(ran.out.find("REPAIR"), std::string::npos) << ran.out;
+  const Ran ran = exits(1, repair(where));
+  EXPECT_TRUE(has(ran.out, "NOT FOUND "));
+  EXPECT_FALSE(has(ran.out, "REPAIR"));
 }
 
 // No edit restores a missing statement: its place shows only by the lines that
@@ -87,10 +84,8 @@ TEST(Repair, LinesThatOnlyFailingCasesRunAreNamed) {
   const fs::path where = with_mistake(
       "left-out", "if (causal && j > i + Tk - Tq) s[j] = -INFINITY;",
       "if (causal && j > i + Tk - Tq) {\n          ;\n        }");
-  const Ran ran = repair(where, "--json found.json");
-  EXPECT_EQ(ran.exit, 1) << ran.out << ran.error;
-  EXPECT_NE(ran.out.find("lines       22: run by all of"), std::string::npos)
-      << ran.out;
+  const Ran ran = exits(1, repair(where, "--json found.json"));
+  EXPECT_TRUE(has(ran.out, "lines       22: run by all of"));
   // An edit is never in a line that no failing case runs.
   std::istringstream lines(read_text(where / "found.json"));
   for (std::string line; std::getline(lines, line);) {
@@ -106,9 +101,8 @@ TEST(Repair, LinesThatOnlyFailingCasesRunAreNamed) {
 }
 
 TEST(Repair, WhatConformsHasNothingToRepair) {
-  const Ran ran = repair(with_mistake("right", "", ""));
-  EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
-  EXPECT_NE(ran.out.find("CONFORMS  as it is"), std::string::npos) << ran.out;
+  const Ran ran = exits(0, repair(with_mistake("right", "", "")));
+  EXPECT_TRUE(has(ran.out, "CONFORMS  as it is"));
 }
 
 TEST(Repair, ABudgetThatIsSpentIsNoVerdict) {
@@ -120,7 +114,7 @@ TEST(Repair, ABudgetThatIsSpentIsNoVerdict) {
   const Ran ran = run_qkvet(
       "mutate --repair mine.cpp -n 128 --sizes small --budget 1s -j 1", where);
   EXPECT_EQ(ran.exit, 3) << ran.out << ran.error;
-  EXPECT_NE(ran.out.find("the budget is spent"), std::string::npos) << ran.out;
+  EXPECT_TRUE(has(ran.out, "the budget is spent"));
 }
 
 TEST(Repair, BadWordsAreRefused) {
@@ -133,10 +127,8 @@ TEST(Repair, BadWordsAreRefused) {
   expect_wrong_use(run_qkvet("mutate --repair gone.cpp", where), "gone.cpp: ");
   expect_wrong_use(run_qkvet("mutate --repair mine.cpp --budget soon", where),
                    "soon");
-  const Ran ran = run_qkvet("mutate --repair no.cpp", where);
-  EXPECT_EQ(ran.exit, 2);
-  EXPECT_NE(ran.error.find("no.cpp: does not compile"), std::string::npos)
-      << ran.error;
+  const Ran ran = exits(2, run_qkvet("mutate --repair no.cpp", where));
+  EXPECT_TRUE(has(ran.error, "no.cpp: does not compile"));
 }
 
 TEST(Repair, ADiffHasTheChangedLinesAlone) {

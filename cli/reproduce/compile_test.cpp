@@ -53,8 +53,7 @@ std::string first_line(const std::string& text) {
 
 TEST(Compile, TheCommandComesFirstAndDoesWhatItSays) {
   write_text(in("shown.c"), kernel_source());
-  const Ran ran = run_qkvet("check shown.c --cases 64");
-  EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
+  const Ran ran = exits(0, run_qkvet("check shown.c --cases 64"));
   const std::string line = first_line(ran.out);
   EXPECT_TRUE(line.starts_with("cc -std=c11 -O1 -g -shared -fPIC -I")) << line;
   std::smatch output;
@@ -126,7 +125,7 @@ TEST(Compile, OddNamesAndTheReplayLineWorkInAShell) {
   std::smatch again;
   ASSERT_TRUE(std::regex_search(ran.out, again,
                                 std::regex("again +qkvet (replay .*)")));
-  EXPECT_NE(again[1].str().find("--cflags"), std::string::npos);
+  EXPECT_TRUE(has(again[1].str(), "--cflags"));
   const Ran replayed = run_qkvet(again[1]);
   EXPECT_EQ(replayed.exit, 1) << again[1] << replayed.error;
   EXPECT_TRUE(replayed.out.starts_with("FAIL"))
@@ -145,9 +144,9 @@ TEST(Compile, SeveralSourcesAreJudgedBesideOthers) {
       "check first.c second.c --kernel test/f --kernel scalar/plain "
       "--cases 1000");
   EXPECT_EQ(ran.exit, 1) << ran.out << ran.error;
-  EXPECT_NE(ran.out.find(" second.c\n"), std::string::npos) << ran.out;
-  EXPECT_EQ(ran.out.find(" first.c\n"), std::string::npos) << ran.out;
-  EXPECT_NE(ran.out.find("scalar/plain"), std::string::npos);
+  EXPECT_TRUE(has(ran.out, " second.c\n"));
+  EXPECT_FALSE(has(ran.out, " first.c\n"));
+  EXPECT_TRUE(has(ran.out, "scalar/plain"));
 }
 
 TEST(Compile, ACompileErrorIsTheCompilersWordsAndOneLine) {
@@ -155,11 +154,10 @@ TEST(Compile, ACompileErrorIsTheCompilersWordsAndOneLine) {
   const Ran ran = run_qkvet("check wrong.c");
   expect_wrong_use(ran, "wrong.c: does not compile (cc ended with 1)",
                    /*others=*/true);
-  EXPECT_NE(ran.error.find("wrong.c:1:"), std::string::npos) << ran.error;
-  EXPECT_NE(ran.error.find("nonsense"), std::string::npos) << ran.error;
+  EXPECT_TRUE(has(ran.error, "wrong.c:1:"));
+  EXPECT_TRUE(has(ran.error, "nonsense"));
   for (const auto& entry : fs::directory_iterator(in("cache") / "qkvet"))
-    EXPECT_EQ(entry.path().string().find("wrong"), std::string::npos)
-        << entry.path();
+    EXPECT_FALSE(has(entry.path().string(), "wrong")) << entry.path();
 }
 
 TEST(Compile, WrongUseIsOneLineAndTwo) {
@@ -212,9 +210,8 @@ TEST(Compile, WithoutAHomeTheCacheIsAmongTheTemporaryFiles) {
       "XDG_CACHE_HOME=/dev/null/x HOME=/dev/null "
       "TMPDIR='" +
       in("tmp").string() + "'";
-  const Ran ran =
-      run_qkvet("check homeless.c --cases 64", scratch(), environment);
-  EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
+  const Ran ran = exits(
+      0, run_qkvet("check homeless.c --cases 64", scratch(), environment));
   const fs::path made = fs::directory_iterator(in("tmp"))->path();
   EXPECT_TRUE(made.filename().string().starts_with("qkvet-"));
   EXPECT_EQ(fs::status(made).permissions(), fs::perms::owner_all);

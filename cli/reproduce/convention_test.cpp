@@ -19,10 +19,6 @@
 namespace qkvet::cli::convention_test {
 namespace {
 
-bool has(const Ran& ran, const std::string& part) {
-  return ran.out.find(part) != std::string::npos;
-}
-
 TEST(ExplainConvention, SaysWhatMattersAndWhatToWrite) {
   const Ran ran = run_qkvet("explain flash_attention_2");
   ASSERT_EQ(ran.exit, 0) << ran.error;
@@ -35,7 +31,7 @@ TEST(ExplainConvention, SaysWhatMattersAndWhatToWrite) {
         "\n  takes       f16,B2,H8,Hkv2,Tq7,Tk5,d64,causal=br,layout=bthd\n",
         ".empty_row_lse = QKVET_EMPTY_LSE_PLUS_INF,",
         "QKVET_OPTION_CAUSAL_BOTTOM_RIGHT |", "\nempty_row_lse = plus_inf\n"})
-    EXPECT_TRUE(has(ran, part)) << part << "\n" << ran.out;
+    EXPECT_TRUE(has(ran, part)) << part << ran.out;
   EXPECT_FALSE(has(ran, "`")) << ran.out;
 }
 
@@ -76,10 +72,8 @@ TEST(ExplainConvention, LinesForADialectFileAreRead) {
 TEST(ExplainConvention, ItsNameStandsForItsDialect) {
   const std::string check =
       "check --kernel scalar/plain --cases 200 --law lse_counts_equal_keys ";
-  const Ran natural = run_qkvet(check + "--dialect torch_sdpa");
-  EXPECT_EQ(natural.exit, 0) << natural.out << natural.error;
-  const Ran base2 = run_qkvet(check + "--dialect flashinfer");
-  EXPECT_EQ(base2.exit, 1) << base2.out << base2.error;
+  const Ran natural = exits(0, run_qkvet(check + "--dialect torch_sdpa"));
+  const Ran base2 = exits(1, run_qkvet(check + "--dialect flashinfer"));
   // The command that fails again contains it, too.
   const size_t again = base2.out.find("qkvet replay ");
   ASSERT_NE(again, std::string::npos) << base2.out;
@@ -93,11 +87,10 @@ TEST(ExplainConvention, ItsNameStandsForItsDialect) {
   expect_wrong_use(run_qkvet(check + "--dialect flashinfo"),
                    "flashinfo: cannot be read, and is no convention");
   // In a plan, too.
-  const Ran plan =
-      run_qkvet("judge --ask planned --cases 20 --dialect flashinfer");
-  EXPECT_EQ(plan.exit, 0) << plan.error;
-  EXPECT_NE(read_text(scratch() / "planned/plan.json").find("lse_base = base2"),
-            std::string::npos);
+  const Ran plan = exits(
+      0, run_qkvet("judge --ask planned --cases 20 --dialect flashinfer"));
+  EXPECT_TRUE(
+      has(read_text(scratch() / "planned/plan.json"), "lse_base = base2"));
 }
 
 // Each case runs on a built-in kernel that takes such calls.
@@ -123,8 +116,7 @@ TEST(ExplainConvention, CasesAreJudged) {
   for (int i = 0; i < 3; ++i) {
     EXPECT_NE(files[i], "");
     write_text(scratch() / "cases.txt", files[i]);
-    const Ran ran = run_qkvet("replay @cases.txt " + ends[i]);
-    EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
+    const Ran ran = exits(0, run_qkvet("replay @cases.txt " + ends[i]));
     size_t passed = 0;
     for (size_t at = 0; (at = ran.out.find("passed", at)) != std::string::npos;)
       ++passed, ++at;
@@ -210,10 +202,8 @@ TEST(ExplainConvention, EveryWordHasItsNameInC) {
     ASSERT_EQ(declare(row.key, "min 1 max 9 multiple 2", all), "");
   ASSERT_EQ(declare("widths", "2 8/6", all), "");
   std::string code = convention_c(all);
-  EXPECT_NE(code.find(".h = {.min = 1, .max = 9, .multiple = 2}"),
-            std::string::npos);
-  EXPECT_NE(code.find(".width_count = 2,\n    .widths = {{2, 0}, {8, 6}}"),
-            std::string::npos);
+  EXPECT_TRUE(has(code, ".h = {.min = 1, .max = 9, .multiple = 2}"));
+  EXPECT_TRUE(has(code, ".width_count = 2,\n    .widths = {{2, 0}, {8, 6}}"));
   std::string source =
       "#include \"qkvet/kernel.h\"\nvoid all(void);\nvoid all(void) {\n" +
       code + "(void)kCapabilities; (void)kLayerOptions;\n";
@@ -221,9 +211,8 @@ TEST(ExplainConvention, EveryWordHasItsNameInC) {
     Convention one;
     ASSERT_EQ(declare(word.field, word.word, one), "");
     const std::string text = convention_c(one);
-    EXPECT_NE(text.find(std::string(".") + word.field + " = " + word.constant),
-              std::string::npos)
-        << text;
+    EXPECT_TRUE(
+        has(text, std::string(".") + word.field + " = " + word.constant));
     source += "{" + text + "(void)kCapabilities; (void)kDialect;}\n";
   }
   write_text(scratch() / "all.c", source + "}\n");

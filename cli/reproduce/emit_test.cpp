@@ -25,8 +25,8 @@ void PrintTo(const Row& row, std::ostream* out) { *out << row.name; }
 
 // The report of a failure that is in the folder x afterwards.
 std::string emit(const std::string& arguments, const fs::path& folder) {
-  const Ran made = run_qkvet(kReplay + arguments + " --out x --force", folder);
-  EXPECT_EQ(made.exit, 1) << made.out << made.error;
+  const Ran made =
+      exits(1, run_qkvet(kReplay + arguments + " --out x --force", folder));
   return made.out;
 }
 
@@ -91,20 +91,17 @@ TEST_P(Emit, ShowsTheSameFailureAndNoneOfARightAnswer) {
   const std::string report = emit(
       std::string(row.text) + " --law " + row.law + " --kernel " + row.kernel,
       folder);
-  const Ran recorded = run("", folder);
-  EXPECT_EQ(recorded.exit, 1) << recorded.out;
+  const Ran recorded = exits(1, run("", folder));
   expect_shown(recorded.out, report);
   // The kernel gets the same bits and strides, so it computes the same numbers.
-  const Ran bad = run(kernel_words(folder), folder);
-  EXPECT_EQ(bad.exit, 1) << bad.out;
+  const Ran bad = exits(1, run(kernel_words(folder), folder));
   EXPECT_EQ(bad.out, recorded.out);
-  const Ran good = run(library_path(row.library) + " " + row.correct, folder);
-  EXPECT_EQ(good.exit, 0) << good.out;
+  const Ran good =
+      exits(0, run(library_path(row.library) + " " + row.correct, folder));
   EXPECT_EQ(good.out, "passed\n");
   write_text(folder / "right.py", kRight);
   ASSERT_EQ(run_shell(python() + " right.py", folder).exit, 0);
-  const Ran right = run("right.safetensors", folder);
-  EXPECT_EQ(right.exit, 0) << right.out;
+  const Ran right = exits(0, run("right.safetensors", folder));
   EXPECT_EQ(right.out, "passed\n");
   ASSERT_EQ(run_shell(python() + " right.py spoilt", folder).exit, 0);
   const Ran spoilt = run("right.safetensors", folder);
@@ -347,14 +344,13 @@ TEST(EmitWords, LengthsRefusalsZerosAndPairsAreShown) {
   for (const auto& row : rows) {
     emit(row.arguments, folder);
     for (const std::string& words : {std::string(), kernel_words(folder)}) {
-      const Ran bad = run(words, folder);
-      EXPECT_EQ(bad.exit, 1) << bad.out;
-      EXPECT_NE(bad.out.find(row.shown), std::string::npos) << bad.out;
+      const Ran bad = exits(1, run(words, folder));
+      EXPECT_TRUE(has(bad.out, row.shown));
     }
-    const Ran good = run(library_path(row.library) + " " + row.correct, folder);
-    EXPECT_EQ(good.exit, 0) << good.out;
-    const Ran none = run(library_path("scalar") + " " + row.lacks, folder);
-    EXPECT_EQ(none.exit, 2) << none.out;
+    const Ran good =
+        exits(0, run(library_path(row.library) + " " + row.correct, folder));
+    const Ran none =
+        exits(2, run(library_path("scalar") + " " + row.lacks, folder));
     EXPECT_EQ(none.out, row.why);
   }
 }
@@ -474,18 +470,17 @@ TEST(EmitPython, ARightFunctionPassesAndAWrongOneFails) {
   write_text(folder / "mine.py", kFunctions);
   for (const auto& row : rows) {
     emit(row.arguments, folder);
-    const Ran good = run(std::string("'mine.py:") + row.right + "'", folder);
-    EXPECT_EQ(good.exit, 0) << good.out;
+    const Ran good =
+        exits(0, run(std::string("'mine.py:") + row.right + "'", folder));
     EXPECT_TRUE(good.out.ends_with("passed\n")) << good.out;
-    const Ran bad = run(std::string("mine.py:") + row.wrong, folder);
-    EXPECT_EQ(bad.exit, 1) << bad.out;
-    EXPECT_NE(bad.out.find(row.shown), std::string::npos) << bad.out;
+    const Ran bad = exits(1, run(std::string("mine.py:") + row.wrong, folder));
+    EXPECT_TRUE(has(bad.out, row.shown));
   }
   for (const char* words : {"mine.py:none", "no.py:f", "no.so",
                             "no.safetensors", "--help", "x/call.safetensors"}) {
     const Ran ran = run(words, folder);
     EXPECT_EQ(ran.exit, 2) << words << ran.out;
-    EXPECT_EQ(ran.out.find("Traceback"), std::string::npos) << ran.out;
+    EXPECT_FALSE(has(ran.out, "Traceback"));
   }
 }
 
@@ -514,8 +509,8 @@ TEST(EmitPython, CallsThatAFunctionDoesNotTakeAreNoFailures) {
   write_text(folder / "mine.py", kFunctions);
   for (const auto& row : rows) {
     emit(row.arguments, folder);
-    const Ran ran = run(std::string("mine.py:") + row.function, folder);
-    EXPECT_EQ(ran.exit, 2) << ran.out;
+    const Ran ran =
+        exits(2, run(std::string("mine.py:") + row.function, folder));
     EXPECT_EQ(ran.out, row.why);
   }
 }
@@ -531,8 +526,7 @@ TEST(EmitLibrary, APluginOfOnesOwnIsShownAndPassesWhenMended) {
       "f32,B1,H2,d4,cap8,story=step.a.3+step.a.1 --law "
       "cache_agrees_with_history kv.cpp",
       folder);
-  const Ran bad = run(kernel_words(folder), folder);
-  EXPECT_EQ(bad.exit, 1) << bad.out;
+  const Ran bad = exits(1, run(kernel_words(folder), folder));
   expect_shown(bad.out, report);
   write_text(folder / "kv.cpp", right);
   const Ran built = run_shell("c++ -std=c++17 -shared -fPIC -I'" QKVET_HEADERS
@@ -546,8 +540,7 @@ TEST(EmitLibrary, APluginOfOnesOwnIsShownAndPassesWhenMended) {
       "step.b.1 --law cache_agrees_with_history --kernel "
       "faulty/cache_reorder_in_place",
       folder);
-  const Ran lacks = run("./kv.so", folder);
-  EXPECT_EQ(lacks.exit, 2);
+  const Ran lacks = exits(2, run("./kv.so", folder));
   EXPECT_EQ(lacks.out, "the kernel does not offer reorder\n");
 }
 
@@ -615,7 +608,7 @@ TEST(EmitFiles, WhatCannotBeWrittenDownIsOneLine) {
                     "scalar/plain --out x",
                 folder);
   EXPECT_EQ(passes.exit, 0);
-  EXPECT_NE(passes.out.find("nothing: no law failed"), std::string::npos);
+  EXPECT_TRUE(has(passes.out, "nothing: no law failed"));
   EXPECT_FALSE(fs::exists(folder / "x"));
 }
 
@@ -650,9 +643,8 @@ TEST(EmitFiles, WhereNoNumberLeavesItsBoundTheReadmeSaysSo) {
       "f32,B1,H1,Tq2,Tk2,d1,causal=tl,q=zero,k=zero,v=zero --law "
       "future_weights_are_zero nearly.c",
       folder);
-  EXPECT_NE(
-      read_text(folder / "x" / "README.md").find("No element leaves its bound"),
-      std::string::npos);
+  EXPECT_TRUE(has(read_text(folder / "x" / "README.md"),
+                  "No element leaves its bound"));
   EXPECT_EQ(run("", folder).out, "passed\n");
 }
 

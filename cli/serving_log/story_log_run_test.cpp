@@ -79,8 +79,8 @@ TEST(StoryLogRun, CorrectCachesPass) {
     options.form = form;
     options.forks = options.refused = true;
     const std::string text = serving_log(options);
-    EXPECT_NE(text.find("\nfork "), std::string::npos);
-    EXPECT_NE(text.find("\nreorder "), std::string::npos);
+    EXPECT_TRUE(has(text, "\nfork "));
+    EXPECT_TRUE(has(text, "\nreorder "));
     const StoryLog log = parsed(text);
     OpenKernel kernel(std::string("kv_cache/") + name);
     const LogRun run =
@@ -390,8 +390,7 @@ TEST(StoryLogShrink, AReorderThatDoesNothingIsFound) {
   EXPECT_LE(shrunk.story.size(), 4u)
       << story_log_text(log.geometry, shrunk.story);
   EXPECT_NE(spelled.law, nullptr);
-  EXPECT_NE(story_text(spelled.value.story).find("reorder."),
-            std::string::npos);
+  EXPECT_TRUE(has(story_text(spelled.value.story), "reorder."));
 }
 
 TEST(StoryLogShrink, TooManySequencesForACaseStayLines) {
@@ -413,27 +412,25 @@ TEST(StoryLogProgram, ReportsAndExitCodes) {
   options.commands = 400;
   write_text(file, serving_log(options));
   const Ran good =
-      run_qkvet("replay incident.story --kernel kv_cache/contiguous");
-  EXPECT_EQ(good.exit, 0) << good.out << good.error;
+      exits(0, run_qkvet("replay incident.story --kernel kv_cache/contiguous"));
   EXPECT_TRUE(std::regex_search(
       good.out, std::regex("^passed  incident.story   kv_cache/contiguous   "
                            "400 commands, [0-9]+ ids, at most [0-9]+ at once; "
                            "checked ([0-9]+) of \\1 answers, lengths after 400 "
                            "commands")))
       << good.out;
-  const Ran bad =
-      run_qkvet("replay incident.story -k faulty/cache_truncate_keeps_values");
-  EXPECT_EQ(bad.exit, 1) << bad.out << bad.error;
+  const Ran bad = exits(
+      1,
+      run_qkvet("replay incident.story -k faulty/cache_truncate_keeps_values"));
   for (const char* part :
        {"FAIL  cache_agrees_with_history", "400 commands -> ", " holds a0",
         "where       command ", "of the recording (request ",
         "again       qkvet replay f32,B1,"})
-    EXPECT_NE(bad.out.find(part), std::string::npos) << part << bad.out;
+    EXPECT_TRUE(has(bad.out, part)) << part;
   // The printed command fails again.
   const size_t again = bad.out.find("qkvet replay ") + 6;
-  const Ran replayed =
-      run_qkvet(bad.out.substr(again, bad.out.find('\n', again) - again));
-  EXPECT_EQ(replayed.exit, 1) << replayed.out << replayed.error;
+  const Ran replayed = exits(
+      1, run_qkvet(bad.out.substr(again, bad.out.find('\n', again) - again)));
 }
 
 TEST(StoryLogProgram, WrongUse) {
@@ -447,16 +444,13 @@ TEST(StoryLogProgram, WrongUse) {
   // The selected kernel has no cache.
   EXPECT_EQ(run_qkvet("replay good.story -k scalar/plain").exit, 3);
   // Caches of the default families, and no other kernel.
-  const Ran all = run_qkvet("replay good.story");
-  EXPECT_EQ(all.exit, 0) << all.out;
-  EXPECT_EQ(all.out.find("scalar/"), std::string::npos) << all.out;
+  const Ran all = exits(0, run_qkvet("replay good.story"));
+  EXPECT_FALSE(has(all.out, "scalar/"));
   // An operation that a cache does not offer is no failure.
   write_text(scratch() / "cut.story", kHead + "append a 2\ntruncate a 1\n");
-  const Ran cut =
-      run_qkvet("replay cut.story " QKVET_TABLES " -k tables/no_truncate");
-  EXPECT_EQ(cut.exit, 3) << cut.out << cut.error;
-  EXPECT_NE(cut.out.find("truncate is not offered"), std::string::npos)
-      << cut.out << cut.error;
+  const Ran cut = exits(
+      3, run_qkvet("replay cut.story " QKVET_TABLES " -k tables/no_truncate"));
+  EXPECT_TRUE(has(cut.out, "truncate is not offered")) << cut.error;
 }
 
 }  // namespace

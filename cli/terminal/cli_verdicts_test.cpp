@@ -31,17 +31,16 @@ TEST(CliVerdicts, TheSameRunSaysTheSame) {
 }
 
 TEST(CliVerdicts, AFaultFailsWithAReportThatReplays) {
-  const Ran ran = run_qkvet("check --kernel faulty/no_mask --cases 600");
-  EXPECT_EQ(ran.exit, 1) << ran.out;
+  const Ran ran =
+      exits(1, run_qkvet("check --kernel faulty/no_mask --cases 600"));
   for (const char* part :
        {"FAIL", "law  ", "case  ", "expected", "actual", "again"})
-    EXPECT_NE(ran.out.find(part), std::string::npos) << part << ran.out;
+    EXPECT_TRUE(has(ran.out, part)) << part;
   std::smatch again;
   ASSERT_TRUE(std::regex_search(ran.out, again,
                                 std::regex("again +qkvet (replay .*)")));
-  const Ran replayed = run_qkvet(again[1]);
-  EXPECT_EQ(replayed.exit, 1) << replayed.out << replayed.error;
-  EXPECT_NE(replayed.out.find("FAIL"), std::string::npos);
+  const Ran replayed = exits(1, run_qkvet(again[1]));
+  EXPECT_TRUE(has(replayed.out, "FAIL"));
 }
 
 // The law requires values of 1: for other values a right kernel's rows have
@@ -49,13 +48,9 @@ TEST(CliVerdicts, AFaultFailsWithAReportThatReplays) {
 TEST(CliVerdicts, ACaseThatALawIsNotAboutIsNotJudgedByIt) {
   const std::string law = " --law weights_sum_to_one --kernel scalar/plain";
   const std::string value = "f32,B1,H1,Tq3,Tk3,d4";
-  const Ran other = run_qkvet("replay " + value + law);
-  EXPECT_EQ(other.exit, 3) << other.out << other.error;
-  EXPECT_NE(other.out.find("the nearest is " + value + ",v=one"),
-            std::string::npos)
-      << other.out;
-  const Ran nearest = run_qkvet("replay " + value + ",v=one" + law);
-  EXPECT_EQ(nearest.exit, 0) << nearest.out << nearest.error;
+  const Ran other = exits(3, run_qkvet("replay " + value + law));
+  EXPECT_TRUE(has(other.out, "the nearest is " + value + ",v=one"));
+  const Ran nearest = exits(0, run_qkvet("replay " + value + ",v=one" + law));
 }
 
 // Interrupts the run as Ctrl-C does, a while after the start. A busy machine
@@ -77,11 +72,9 @@ Ran run_interrupted(const std::string& arguments, int expected) {
 
 TEST(CliVerdicts, AnInterruptReportsWhatWasCheckedUntilThen) {
   const Ran ran =
-      run_interrupted("check --kernel scalar/plain --budget 200s", 3);
-  EXPECT_EQ(ran.exit, 3) << ran.out;
-  EXPECT_NE(ran.out.find("INCOMPLETE  1 kernel"), std::string::npos) << ran.out;
-  EXPECT_NE(ran.out.find("  why         interrupted\n"), std::string::npos)
-      << ran.out;
+      exits(3, run_interrupted("check --kernel scalar/plain --budget 200s", 3));
+  EXPECT_TRUE(has(ran.out, "INCOMPLETE  1 kernel"));
+  EXPECT_TRUE(has(ran.out, "  why         interrupted\n"));
   const Ran failed = run_interrupted(
       "check --kernel faulty/no_scale --diagnose 0 --budget 200s", 1);
   EXPECT_EQ(failed.exit, 1) << failed.out;
@@ -100,11 +93,10 @@ std::set<std::string> faults_of_the_page() {
 }
 
 TEST(CliVerdicts, ListShowsKernelsLawsAndFaults) {
-  const Ran all = run_qkvet("explain");
-  EXPECT_EQ(all.exit, 0) << all.error;
+  const Ran all = exits(0, run_qkvet("explain"));
   for (const char* name : {"scalar/plain", "eigen/plain", "controls/naive",
                            "faulty/no_mask", "weights_sum_to_one"})
-    EXPECT_NE(all.out.find(name), std::string::npos) << name;
+    EXPECT_TRUE(has(all.out, name)) << name;
   const Ran json = run_qkvet("explain faults --json");
   std::istringstream lines(json.out);
   std::set<std::string> faults;
@@ -117,8 +109,8 @@ TEST(CliVerdicts, ListShowsKernelsLawsAndFaults) {
   // All of them, and no other kernel.
   EXPECT_EQ(faults, faults_of_the_page());
   const Ran kernels = run_qkvet("explain kernels --json");
-  EXPECT_NE(kernels.out.find("\"scalar/plain\""), std::string::npos);
-  EXPECT_EQ(kernels.out.find("\"faulty/"), std::string::npos);
+  EXPECT_TRUE(has(kernels.out, "\"scalar/plain\""));
+  EXPECT_FALSE(has(kernels.out, "\"faulty/"));
 }
 
 TEST(CliVerdicts, JunitAndJsonSayWhatTheTextSays) {
@@ -143,13 +135,11 @@ TEST(CliVerdicts, JunitAndJsonSayWhatTheTextSays) {
                    " +[0-9]+ +[0-9]+ +([0-9]+) ")));  // not declared
     laws += std::stoi(asked[1]) + std::stoi(row[1]);
   }
-  EXPECT_NE(xml.find("tests=\"" + std::to_string(laws) + "\""),
-            std::string::npos)
-      << xml;
-  EXPECT_NE(xml.find("classname=\"scalar/plain\" "
-                     "name=\"weights_sum_to_one\""),
-            std::string::npos);
-  EXPECT_NE(xml.find("<failure message="), std::string::npos);
+  EXPECT_TRUE(has(xml, "tests=\"" + std::to_string(laws) + "\""));
+  EXPECT_TRUE(has(xml,
+                  "classname=\"scalar/plain\" "
+                  "name=\"weights_sum_to_one\""));
+  EXPECT_TRUE(has(xml, "<failure message="));
   int results = 0, failures = 0;
   std::istringstream lines(read_text(json));
   std::string last;
@@ -176,7 +166,7 @@ TEST(CliVerdicts, TextAndJsonNameTheLawThatReplays) {
   EXPECT_EQ(ran.exit, 1) << ran.out << ran.error;
   std::smatch text;
   ASSERT_TRUE(std::regex_search(ran.out, text, std::regex("FAIL +([a-z_]+) ")));
-  EXPECT_NE(ran.out.find("READ of k"), std::string::npos) << ran.out;
+  EXPECT_TRUE(has(ran.out, "READ of k"));
   std::istringstream lines(read_text(json));
   int failures = 0;
   for (std::string line; std::getline(lines, line);) {
@@ -185,7 +175,7 @@ TEST(CliVerdicts, TextAndJsonNameTheLawThatReplays) {
     ++failures;
     const std::string law = object["law"], again = object["failure"]["again"];
     EXPECT_EQ(law, text[1]);
-    EXPECT_NE(again.find("--law " + law), std::string::npos) << again;
+    EXPECT_TRUE(has(again, "--law " + law));
     EXPECT_EQ(run_qkvet(again.substr(std::string("qkvet ").size())).exit, 1)
         << again;
     // The control: under the law that owns it, it passes.

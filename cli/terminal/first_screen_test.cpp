@@ -21,10 +21,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 // The text on one line, wherever it was broken.
 std::string words_of(const std::string& text) {
   std::istringstream in(text);
@@ -71,9 +67,9 @@ TEST(FirstScreen, AllKernelsFitOnAScreen) {
   }
   EXPECT_LE(count, 40) << ran.out;
   EXPECT_GE(kernels, 15) << ran.out;
-  EXPECT_TRUE(has(ran.out, "  plan        short: ")) << ran.out;
-  EXPECT_TRUE(has(ran.out, "  coverage    ")) << ran.out;
-  EXPECT_FALSE(has(ran.out, "  not judged  ")) << ran.out;
+  EXPECT_TRUE(has(ran.out, "  plan        short: "));
+  EXPECT_TRUE(has(ran.out, "  coverage    "));
+  EXPECT_FALSE(has(ran.out, "  not judged  "));
   EXPECT_EQ(ran.error, "");
 }
 
@@ -100,9 +96,9 @@ TEST(FirstScreen, OnlyTheDefaultPlanIsShort) {
 TEST(FirstScreen, VerboseIsLawByLaw) {
   const Ran brief = run_qkvet("check --kernel scalar/plain --cases 300");
   const Ran full = run_qkvet("check --kernel scalar/plain --cases 300 -v");
-  EXPECT_FALSE(has(brief.out, "agrees_with_oracle")) << brief.out;
-  EXPECT_TRUE(has(full.out, "agrees_with_oracle")) << full.out;
-  EXPECT_TRUE(has(full.out, "  time  ")) << full.out;
+  EXPECT_FALSE(has(brief.out, "agrees_with_oracle"));
+  EXPECT_TRUE(has(full.out, "agrees_with_oracle"));
+  EXPECT_TRUE(has(full.out, "  time  "));
   const Ran quiet = run_qkvet("check --kernel scalar/plain --cases 300 -q");
   EXPECT_EQ(std::count(quiet.out.begin(), quiet.out.end(), '\n'), 3)
       << quiet.out;
@@ -144,14 +140,14 @@ TEST(FirstScreen, OnATerminalItSaysHowFarItIs) {
                    "--law", "agrees_with_oracle", "--cases", "60"},
                   &exit);
   EXPECT_EQ(exit, 1) << out;
-  EXPECT_TRUE(has(out, "\rmaking 1 failure smaller")) << out;
-  EXPECT_TRUE(has(out, "\rlooking for causes")) << out;
+  EXPECT_TRUE(has(out, "\rmaking 1 failure smaller"));
+  EXPECT_TRUE(has(out, "\rlooking for causes"));
   // It is erased before the report, without an escape sequence.
-  EXPECT_TRUE(has(out, "\r" + std::string(18, ' ') + "\r")) << out;
-  EXPECT_FALSE(has(out, "\x1b")) << out;
+  EXPECT_TRUE(has(out, "\r" + std::string(18, ' ') + "\r"));
+  EXPECT_FALSE(has(out, "\x1b"));
   // 70 columns are too few for a whole line.
-  EXPECT_TRUE(has(out, "checked  error/bound")) << out;
-  EXPECT_FALSE(has(out, "error/bound      time")) << out;
+  EXPECT_TRUE(has(out, "checked  error/bound"));
+  EXPECT_FALSE(has(out, "error/bound      time"));
 }
 
 // The first failure of a run of hours is shown within seconds.
@@ -220,27 +216,23 @@ TEST(FamiliesNotBuilt, ABuildTreeNamesTheCommand) {
   expect_wrong_use(run("replay f32,B1,H1,Tq1,Tk1,d1 --kernel faulty/no_mask"),
                    command);
   // If it is not needed, its absence is a note, and the rest continues.
-  const Ran list = run("explain kernels");
-  EXPECT_EQ(list.exit, 0) << list.error;
-  EXPECT_TRUE(has(list.out, "scalar/plain")) << list.out;
-  EXPECT_TRUE(has(list.out, "controls are not built; `cmake")) << list.out;
-  EXPECT_FALSE(has(list.out, "family faulty")) << list.out;
+  const Ran list = exits(0, run("explain kernels"));
+  EXPECT_TRUE(has(list.out, "scalar/plain"));
+  EXPECT_TRUE(has(list.out, "controls are not built; `cmake"));
+  EXPECT_FALSE(has(list.out, "family faulty"));
   const Ran all = run("explain");
-  EXPECT_TRUE(has(all.out, command)) << all.out;
-  const Ran law = run("explain weights_sum_to_one");
-  EXPECT_EQ(law.exit, 0) << law.error;
-  EXPECT_TRUE(has(law.out, command)) << law.out;
-  const Ran some = run("check --kernel '*/plain' --cases 300");
-  EXPECT_EQ(some.exit, 0) << some.out << some.error;
-  EXPECT_TRUE(has(some.out, "note        the famil")) << some.out;
+  EXPECT_TRUE(has(all.out, command));
+  const Ran law = exits(0, run("explain weights_sum_to_one"));
+  EXPECT_TRUE(has(law.out, command));
+  const Ran some = exits(0, run("check --kernel '*/plain' --cases 300"));
+  EXPECT_TRUE(has(some.out, "note        the famil"));
   EXPECT_TRUE(has(words_of(some.out), "qkvet_faulty` builds them")) << some.out;
   // From elsewhere the tree has its full name.
   const Ran far =
       run_qkvet("explain faults", scratch() / "build/lib", "", program);
   EXPECT_TRUE(has(far.error, "cmake --build '" +
                                  (scratch() / "build").string() +
-                                 "' --target qkvet_faulty"))
-      << far.error;
+                                 "' --target qkvet_faulty"));
 }
 
 TEST(FamiliesNotBuilt, TheCauseOfAFailureSaysWhatItWouldTake) {
@@ -252,17 +244,15 @@ TEST(FamiliesNotBuilt, TheCauseOfAFailureSaysWhatItWouldTake) {
   const std::string kernel =
       "--kernel bad/unwritten " QKVET_BAD_PLUGIN " --law agrees_with_oracle";
   const Ran checked =
-      run_qkvet("check --cases 60 " + kernel, scratch(), "", program);
-  EXPECT_EQ(checked.exit, 1) << checked.out << checked.error;
-  EXPECT_TRUE(has(checked.out, line)) << checked.out;
+      exits(1, run_qkvet("check --cases 60 " + kernel, scratch(), "", program));
+  EXPECT_TRUE(has(checked.out, line));
   // These need no known fault.
   for (const char* name : {"fails", "instead"})
-    EXPECT_TRUE(has(checked.out, std::string("\n  ") + name + " "))
-        << checked.out;
+    EXPECT_TRUE(has(checked.out, std::string("\n  ") + name + " "));
   const Ran replayed = run_qkvet("replay f32,B1,H1,Tq1,Tk2,d1 " + kernel,
                                  scratch(), "", program);
   EXPECT_EQ(replayed.exit, 1) << replayed.out << replayed.error;
-  EXPECT_TRUE(has(replayed.out, line)) << replayed.out;
+  EXPECT_TRUE(has(replayed.out, line));
   // A known cause cannot be compared with one that is not looked for.
   write_text(scratch() / "known.txt",
              "bad/unwritten agrees_with_oracle no_scale 2026-11-22 why\n");
@@ -280,9 +270,8 @@ TEST(FamiliesNotBuilt, AnInstallationSaysThatItHasNone) {
                    "faulty/*: the family faulty is no part of this "
                    "installation");
   // Without a selection, nothing is missing, and no note is printed.
-  const Ran all = run("check --cases 400");
-  EXPECT_EQ(all.exit, 0) << all.out << all.error;
-  EXPECT_FALSE(has(all.out, "family")) << all.out;
+  const Ran all = exits(0, run("check --cases 400"));
+  EXPECT_FALSE(has(all.out, "family"));
 }
 
 // A default run without a family that everybody expects in it is an error.

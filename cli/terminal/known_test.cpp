@@ -60,8 +60,8 @@ TEST(Known, EveryWrongLineIsNamed) {
   for (const auto& [text, part] : rows) {
     std::string error;
     EXPECT_FALSE(parse_known(text, "known.txt", &error)) << text;
-    EXPECT_NE(error.find(part), std::string::npos) << error;
-    EXPECT_EQ(error.find('\n'), std::string::npos) << error;
+    EXPECT_TRUE(has(error, part));
+    EXPECT_FALSE(has(error, "\n"));
   }
 }
 
@@ -172,23 +172,17 @@ Ran run_with(const std::string& known, const std::string& more = "") {
   write_text(scratch() / "known.txt", known);
   return run_qkvet(kCheck + more);
 }
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 TEST(KnownRun, AFailureIsKnownUntilADay) {
   const std::string line =
       std::string("faulty/no_scale ") + kScale + " law 2020-01-01 until=";
-  const Ran then = run_with(line + "9999-12-31 a textbook\n");
-  EXPECT_EQ(then.exit, 0) << then.out << then.error;
-  EXPECT_TRUE(has(then.out, "since 2020-01-01, until\n")) << then.out;
-  EXPECT_TRUE(has(then.out, " 9999-12-31: a textbook\n")) << then.out;
-  const Ran over =
-      run_with(line + "2020-01-02 a textbook\n", " --json over.jsonl");
-  EXPECT_EQ(over.exit, 1) << over.out << over.error;
-  EXPECT_TRUE(has(over.out, "FAIL  " + std::string(kScale))) << over.out;
-  EXPECT_TRUE(has(over.out, "outdated    known.txt:1")) << over.out;
-  EXPECT_TRUE(has(over.out, "was accepted until")) << over.out;
+  const Ran then = exits(0, run_with(line + "9999-12-31 a textbook\n"));
+  EXPECT_TRUE(has(then.out, "since 2020-01-01, until\n"));
+  EXPECT_TRUE(has(then.out, " 9999-12-31: a textbook\n"));
+  const Ran over = exits(
+      1, run_with(line + "2020-01-02 a textbook\n", " --json over.jsonl"));
+  EXPECT_TRUE(has(over.out, "FAIL  " + std::string(kScale)));
+  EXPECT_TRUE(has(over.out, "outdated    known.txt:1"));
+  EXPECT_TRUE(has(over.out, "was accepted until"));
   EXPECT_TRUE(
       has(read_text(scratch() / "over.jsonl"), "\"until\":\"2020-01-02\""));
 }
@@ -198,13 +192,12 @@ TEST(KnownRun, AFailureThatIsKnownDoesNotFailTheRun) {
       std::string("faulty/no_scale ") + kScale + " law 2026-11-22 a textbook\n",
       " --junit out.xml --json out.jsonl");
   EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
-  EXPECT_FALSE(has(ran.out, "FAIL")) << ran.out;
-  EXPECT_TRUE(has(ran.out, "1 passed, 0 failed, 1 known; ")) << ran.out;
+  EXPECT_FALSE(has(ran.out, "FAIL"));
+  EXPECT_TRUE(has(ran.out, "1 passed, 0 failed, 1 known; "));
   EXPECT_TRUE(has(ran.out, std::string("known       faulty/no_scale ") +
-                               kScale + ", since 2026-11-22: a textbook"))
-      << ran.out;
+                               kScale + ", since 2026-11-22: a textbook"));
   const std::string junit = read_text(scratch() / "out.xml");
-  EXPECT_TRUE(has(junit, "failures=\"0\" errors=\"0\" skipped=\"1\"")) << junit;
+  EXPECT_TRUE(has(junit, "failures=\"0\" errors=\"0\" skipped=\"1\""));
   EXPECT_TRUE(has(junit, "<skipped message=\"known since 2026-11-22: a text"));
   EXPECT_TRUE(has(read_text(scratch() / "out.jsonl"), "\"holds\":true"));
 }
@@ -229,31 +222,27 @@ TEST(KnownRun, OneThatFailsOtherwiseFailsTheRun) {
   const Ran ran = run_with(std::string("faulty/no_scale ") + kScale +
                            " crash 2026-11-22 dies\n");
   EXPECT_EQ(ran.exit, 1) << ran.out;
-  EXPECT_TRUE(has(ran.out, "FAIL  scale_is_one_over_sqrt_d")) << ran.out;
-  EXPECT_TRUE(has(ran.out, "is known to fail")) << ran.out;
-  EXPECT_TRUE(has(ran.out, "fails by law")) << ran.out;
+  EXPECT_TRUE(has(ran.out, "FAIL  scale_is_one_over_sqrt_d"));
+  EXPECT_TRUE(has(ran.out, "is known to fail"));
+  EXPECT_TRUE(has(ran.out, "fails by law"));
 }
 
 TEST(KnownRun, AFailureIsHeldAgainstItsCause) {
   const std::string line = std::string("faulty/no_scale ") + kScale;
   // Even if diagnoses are switched off.
-  const Ran same =
-      run_with(line + " no_scale 2026-11-22 a textbook\n", " --diagnose 0");
-  EXPECT_EQ(same.exit, 0) << same.out;
-  const Ran other = run_with(line + " scale_twice 2026-11-22 a textbook\n");
-  EXPECT_EQ(other.exit, 1) << other.out;
-  EXPECT_TRUE(has(other.out, "by scale_twice, and fails by no_scale"))
-      << other.out;
+  const Ran same = exits(
+      0, run_with(line + " no_scale 2026-11-22 a textbook\n", " --diagnose 0"));
+  const Ran other =
+      exits(1, run_with(line + " scale_twice 2026-11-22 a textbook\n"));
+  EXPECT_TRUE(has(other.out, "by scale_twice, and fails by no_scale"));
 }
 
 TEST(KnownRun, WithoutItsLineAFailureIsOneAndTheLineIsShown) {
   const Ran ran =
-      run_with("scalar/plain weights_sum_to_one law 2026-11-22 x\n");
-  EXPECT_EQ(ran.exit, 1) << ran.out;
+      exits(1, run_with("scalar/plain weights_sum_to_one law 2026-11-22 x\n"));
   EXPECT_TRUE(has(ran.out, std::string("to accept   faulty/no_scale ") +
-                               kScale + " no_scale DAY WHY"))
-      << ran.out;
-  EXPECT_TRUE(has(ran.out, "1 of 1 lines of known.txt")) << ran.out;
+                               kScale + " no_scale DAY WHY"));
+  EXPECT_TRUE(has(ran.out, "1 of 1 lines of known.txt"));
 }
 
 TEST(KnownRun, ABadFileIsWrongUseBeforeAnythingRuns) {

@@ -19,10 +19,6 @@ constexpr const char* kWrong =
     "check --kernel faulty/no_scale --sizes small --law agrees_with_oracle "
     "--law weights_sum_to_one --law scale_is_one_over_sqrt_d";
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 RunRecord record_in(const std::string& file) {
   std::string error;
   const auto record = read_record((scratch() / file).string(), &error);
@@ -103,18 +99,15 @@ TEST(RecordFiles, ShardsTogetherAreTheRun) {
         run_qkvet(words(kPlain, "-n 300 --shard " + std::to_string(shard) +
                                     "/3 --json " + file));
     EXPECT_EQ(ran.exit, 0) << ran.out;
-    EXPECT_TRUE(has(ran.out, "shard " + std::to_string(shard) + " of 3"))
-        << ran.out;
+    EXPECT_TRUE(has(ran.out, "shard " + std::to_string(shard) + " of 3"));
     if (shard == 2) {
       const Ran some =
-          run_qkvet("report part1.jsonl part2.jsonl -o some.jsonl");
-      EXPECT_EQ(some.exit, 3) << some.out;
-      EXPECT_TRUE(has(some.out, "shard 3 of 3 is missing")) << some.out;
+          exits(3, run_qkvet("report part1.jsonl part2.jsonl -o some.jsonl"));
+      EXPECT_TRUE(has(some.out, "shard 3 of 3 is missing"));
     }
     files += file + " ";
   }
-  const Ran ran = run_qkvet("report " + files + "-o all.jsonl");
-  EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
+  const Ran ran = exits(0, run_qkvet("report " + files + "-o all.jsonl"));
   const RunRecord whole = record_in("whole.jsonl"),
                   all = record_in("all.jsonl");
   EXPECT_EQ(counts_in(all), counts_in(whole));
@@ -142,9 +135,9 @@ TEST(RecordFiles, ShardsFindWhatTheRunFinds) {
                                     ".jsonl"))
             .exit,
         1);
-  const Ran ran = run_qkvet("report bad1.jsonl bad2.jsonl -o bad_all.jsonl");
-  EXPECT_EQ(ran.exit, 1) << ran.out << ran.error;
-  EXPECT_TRUE(has(ran.out, "no_scale")) << ran.out;
+  const Ran ran =
+      exits(1, run_qkvet("report bad1.jsonl bad2.jsonl -o bad_all.jsonl"));
+  EXPECT_TRUE(has(ran.out, "no_scale"));
   const RunRecord whole = record_in("bad_whole.jsonl"),
                   all = record_in("bad_all.jsonl");
   for (size_t i = 0; i < whole.results.size(); ++i)
@@ -185,8 +178,7 @@ TEST(RecordFiles, AKernelThatIsGoneIsWorse) {
             0);
   ASSERT_EQ(run_qkvet("check -k scalar/plain" + laws + "--json one.jsonl").exit,
             0);
-  const Ran diff = run_qkvet("report two.jsonl one.jsonl");
-  EXPECT_EQ(diff.exit, 1) << diff.out;
+  const Ran diff = exits(1, run_qkvet("report two.jsonl one.jsonl"));
   EXPECT_TRUE(
       has(diff.out, "eigen/plain: 2 passed, 0 failed -> not in the run\n"))
       << diff.out;
@@ -196,8 +188,7 @@ TEST(RecordFiles, AKernelThatIsGoneIsWorse) {
   const Ran gone = run_qkvet("check" + family + laws +
                              "--baseline two.jsonl --json gone.jsonl");
   EXPECT_EQ(gone.exit, 1) << gone.out;
-  EXPECT_TRUE(has(gone.out, "eigen/plain: judged -> not in the run\n"))
-      << gone.out;
+  EXPECT_TRUE(has(gone.out, "eigen/plain: judged -> not in the run\n"));
   EXPECT_TRUE(has(run_qkvet("report gone.jsonl").out,
                   "judged in the baseline, and not in this run: eigen/plain"));
   // What --kernel or --law leaves out is not lost.
@@ -205,8 +196,7 @@ TEST(RecordFiles, AKernelThatIsGoneIsWorse) {
       "check -k scalar/plain --law rows_stay_in_hull -n 40 --baseline "
       "two.jsonl");
   EXPECT_EQ(fewer.exit, 0) << fewer.out;
-  EXPECT_TRUE(has(fewer.out, "not held against 1 kernel that --kernel leaves"))
-      << fewer.out;
+  EXPECT_TRUE(has(fewer.out, "not held against 1 kernel that --kernel leaves"));
 }
 
 TEST(RecordFiles, ABaselineFailsWhatGotWorse) {
@@ -215,8 +205,8 @@ TEST(RecordFiles, ABaselineFailsWhatGotWorse) {
                                    "-n 120 --baseline before.jsonl --json "
                                    "same.jsonl --junit same.xml"));
   EXPECT_EQ(same.exit, 0) << same.out;
-  EXPECT_TRUE(has(same.out, "nothing got worse")) << same.out;
-  EXPECT_TRUE(has(same.out, "PASSED")) << same.out;
+  EXPECT_TRUE(has(same.out, "nothing got worse"));
+  EXPECT_TRUE(has(same.out, "PASSED"));
   EXPECT_TRUE(has(read_text(scratch() / "same.xml"),
                   "failures=\"0\" errors=\"0\" skipped=\"2\""));
   // In the baseline everything passed, under this name.
@@ -225,17 +215,15 @@ TEST(RecordFiles, ABaselineFailsWhatGotWorse) {
   for (size_t at = 0; (at = text.find(word, at)) != std::string::npos;)
     text.replace(at, word.size(), "\"verdict\":\"passed\"");
   write_text(scratch() / "good.jsonl", text);
-  const Ran worse = run_qkvet(words(kWrong, "-n 120 --baseline good.jsonl"));
-  EXPECT_EQ(worse.exit, 1) << worse.out;
-  EXPECT_TRUE(has(worse.out, "worse       faulty/no_scale ")) << worse.out;
-  EXPECT_TRUE(has(worse.out, "passed -> FAILED")) << worse.out;
+  const Ran worse =
+      exits(1, run_qkvet(words(kWrong, "-n 120 --baseline good.jsonl")));
+  EXPECT_TRUE(has(worse.out, "worse       faulty/no_scale "));
+  EXPECT_TRUE(has(worse.out, "passed -> FAILED"));
   // The other way round it got better.
-  const Ran diff = run_qkvet("report good.jsonl before.jsonl");
-  EXPECT_EQ(diff.exit, 1) << diff.out;
-  EXPECT_TRUE(has(diff.out, "WORSE  2 laws worse")) << diff.out;
-  const Ran back = run_qkvet("report before.jsonl good.jsonl");
-  EXPECT_EQ(back.exit, 0) << back.out;
-  EXPECT_TRUE(has(back.out, "NO WORSE  0 laws worse, 2 better")) << back.out;
+  const Ran diff = exits(1, run_qkvet("report good.jsonl before.jsonl"));
+  EXPECT_TRUE(has(diff.out, "WORSE  2 laws worse"));
+  const Ran back = exits(0, run_qkvet("report before.jsonl good.jsonl"));
+  EXPECT_TRUE(has(back.out, "NO WORSE  0 laws worse, 2 better"));
 }
 
 }  // namespace

@@ -39,15 +39,23 @@ std::vector<Group> grouped_by_reason(const Results& results) {
   return groups;
 }
 
+// The reason of a law that compares calls: "the first call is wrong by itself".
+// Beside the failure of that call it is no news.
+bool repeats_a_failure(const ResultLine& result) {
+  return result.counts.reason.text.ends_with(" is wrong by itself");
+}
+
 // Why laws have no verdict, below a kernel's line.
 std::string kernel_notes(const Results& results, const ReportStyle& style) {
   if (style.quiet) return "";
   constexpr size_t kIndent = kNameWidth + 2;
   const size_t room = std::max(style.width, 2 * kIndent) - kIndent;
   Results other;
+  const bool fails = counts_of(results).failed() > 0;
   for (const ResultLine* result : results)
     if (!is_failing(result->verdict) &&
-        result->verdict != RowVerdict::kPassed && !result->undeclared)
+        result->verdict != RowVerdict::kPassed && !result->undeclared &&
+        !(fails && repeats_a_failure(*result)))
       other.push_back(result);
   std::string out;
   // Reasons with figures in them are all different.

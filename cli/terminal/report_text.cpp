@@ -118,14 +118,11 @@ std::string group_text(const ReportInput& input, const FailureGroup& group,
 std::string suspicion_text(const ReportInput& input, bool colour) {
   const auto& suspicion = input.result.suspicion;
   if (!suspicion) return "";
-  std::string kernels;
-  for (const std::string& kernel : suspicion->kernels)
-    kernels += (kernels.empty() ? "" : ", ") + kernel;
   return painted("SUSPECT", "1;33", colour) +
          fmt::format("  the oracle of QKVet, not the kernels   case {}\n",
                      suspicion->number) +
          wrapped_field("vote",
-                       kernels +
+                       joined(suspicion->kernels) +
                            " agree with each other, and none of them with the "
                            "oracle") +
          field("case", to_string(suspicion->value)) +

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/mutate/mutant_log.h"
+#include "cli/mutate/continued_log.h"
 
 #include <filesystem>
 #include <sstream>
@@ -12,44 +12,44 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The keys in which a run differs from the one that the folder is of.
+// The keys in which a run differs from the one that the file is of.
 std::string other_keys(const ReadJson& old, const Json& head) {
-  std::string keys;
+  std::vector<std::string> keys;
   for (const auto& [key, value] : head.items()) {
     const auto found = old.find(key);
     if (found == old.end() || json_text(ReadJson(*found)) != json_text(value))
-      keys += (keys.empty() ? "" : ", ") + key;
+      keys.push_back(key);
   }
-  return keys;
+  return joined(keys);
 }
 
 }  // namespace
 
-MutantLog::~MutantLog() {
+ContinuedFile::~ContinuedFile() {
   if (file_ != nullptr) std::fclose(file_);
 }
 
-std::string MutantLog::open(const std::string& folder, const Json& head) {
+std::string ContinuedFile::open(
+    const std::string& folder, const char* name, const Json& head,
+    const std::function<bool(const std::string&)>& take) {
   if (folder.empty()) return "";
   std::error_code code;
   fs::create_directories(folder, code);
   if (!fs::is_directory(folder, code)) return folder + ": cannot be made";
-  path_ = (fs::path(folder) / "mutants.jsonl").string();
+  path_ = (fs::path(folder) / name).string();
   std::string kept, before;
   if (fs::exists(path_, code))
     if (std::string wrong = read_file(path_, &before); !wrong.empty())
       return wrong;
   std::istringstream old(before);
   for (std::string line; std::getline(old, line) && !old.eof();) {
-    const ReadJson json = read_json(line);
     if (kept.empty()) {
+      const ReadJson json = read_json(line);
       if (!json.is_object()) return path_ + ": is no list of mutants";
       if (const std::string keys = other_keys(json, head); !keys.empty())
         return path_ + ": is of another run (" + keys +
                "); allowed: the same source and words, or another folder";
-    } else if (const auto record = mutant_of(json)) {
-      records_[record->id] = *record;
-    } else {
+    } else if (!take(line)) {
       continue;
     }
     kept += line + "\n";
@@ -62,16 +62,10 @@ std::string MutantLog::open(const std::string& folder, const Json& head) {
   return file_ == nullptr ? path_ + ": cannot be written" : "";
 }
 
-const MutantRecord* MutantLog::find(const std::string& id) const {
-  const auto found = records_.find(id);
-  return found == records_.end() ? nullptr : &found->second;
-}
-
-std::string MutantLog::add(const MutantRecord& record) {
-  records_[record.id] = record;
+std::string ContinuedFile::add(const Json& line) {
   if (file_ == nullptr) return "";
-  const std::string line = json_text(to_json(record)) + "\n";
-  return std::fputs(line.c_str(), file_) >= 0 && std::fflush(file_) == 0
+  return std::fputs((json_text(line) + "\n").c_str(), file_) >= 0 &&
+                 std::fflush(file_) == 0
              ? ""
              : path_ + ": cannot be written in full";
 }
