@@ -27,7 +27,7 @@ inline constexpr CacheOption kCacheOptions[] = {
     {QKVET_CACHE_BIAS, QKVET_OPTION_BIAS}};
 
 // The options QKVET_OPTION_* of a cache that declares these QKVET_CACHE_*.
-constexpr uint64_t options_of_cache(uint64_t declared) {
+constexpr uint64_t options_by_cache_bits(uint64_t declared) {
   uint64_t options = 0;
   for (const CacheOption& row : kCacheOptions)
     if ((declared & row.declared) != 0) options |= row.option;

@@ -14,8 +14,8 @@ std::string missing_cache_option(const KernelInfo& kernel,
                                  const KernelCall& call) {
   uint64_t asked = options_in(call);
   if (call.cache.window > 0) asked |= QKVET_OPTION_WINDOW;
-  asked &=
-      options_of_cache(~uint64_t{0}) & ~options_of_cache(kernel.cache_options);
+  asked &= options_by_cache_bits(~uint64_t{0}) &
+           ~options_by_cache_bits(kernel.cache_options);
   for (const OptionRow& row : option_rows())
     if ((asked & row.option) != 0)
       return named(row) + " of a cache is not declared";

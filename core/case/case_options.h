@@ -24,7 +24,8 @@ inline constexpr uint64_t kOptionShare = uint64_t{1} << 63;
 // Options that a story and a layer also have; the others are only of attention.
 // A story's window is in its CacheForm.
 inline constexpr uint64_t kStoryOptions =
-    (options_of_cache(~uint64_t{0}) & ~QKVET_OPTION_WINDOW) | kOptionLayout;
+    (options_by_cache_bits(~uint64_t{0}) & ~QKVET_OPTION_WINDOW) |
+    kOptionLayout;
 inline constexpr uint64_t kLayerOptions = QKVET_OPTION_ROPE | kOptionLayout;
 
 struct CaseOption {

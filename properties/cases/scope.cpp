@@ -240,7 +240,7 @@ void keep_to_declared(const Scope& scope, Case& value) {
       value.mask.kind != MaskKind::kNone)
     value.score_bias.reset();
   if (value.subject() == Subject::kCache) {
-    const uint64_t declared = options_of_cache(scope.cache_options);
+    const uint64_t declared = options_by_cache_bits(scope.cache_options);
     drop_options(kStoryOptions & ~kOptionLayout & ~declared, value);
     if ((declared & QKVET_OPTION_WINDOW) == 0)
       value.cache = {0, 0, 0, value.cache.stored};

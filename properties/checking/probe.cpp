@@ -120,7 +120,7 @@ class Prober {
 bool Prober::has(uint64_t option) const {
   if (!of_caches_ || option == QKVET_OPTION_LSE)
     return info_.has_option(option);
-  return (options_of_cache(info_.cache_options) & option) != 0;
+  return (options_by_cache_bits(info_.cache_options) & option) != 0;
 }
 
 // The one query of a step sees all keys.
