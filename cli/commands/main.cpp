@@ -29,6 +29,7 @@
   COMMAND(fuzz) \
   COMMAND(golden) \
   COMMAND(judge) \
+  COMMAND(verdict) \
   COMMAND(report) \
   COMMAND(bench) \
   COMMAND(demo) \

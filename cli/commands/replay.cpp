@@ -196,6 +196,7 @@ struct Replay {
   const ExecutorFactory& open;
   const Catalogue* catalogue;  // null: no diagnosis
   std::string no_faults;       // "" or why the catalogue is empty
+  Diagnoses* causes;           // of all kernels, for the record
 };
 
 // Prints the result of every law and adds the kernel to `result`; returns "" or
@@ -204,6 +205,7 @@ std::string replay_on(const KernelUnderTest& kernel, Executor& executor,
                       const Replay& replay, RunResult& result) {
   const bool all_laws = replay.options.laws.empty();
   KernelResult all{kernel, {}};
+  std::vector<CauseOfFailures> kept;
   int silent_laws = 0;
   for (const ReplayCase& one : replay.cases)
     for (const Law* law : replay.report.options.laws) {
@@ -223,19 +225,24 @@ std::string replay_on(const KernelUnderTest& kernel, Executor& executor,
         ++silent_laws;
         continue;
       }
-      const Diagnoses causes = causes_of(
-          made, replay.catalogue, replay.no_faults, replay.open, replay.after);
+      Diagnoses causes = causes_of(made, replay.catalogue, replay.no_faults,
+                                   replay.open, replay.after);
       ReportInput with_causes = replay.report;
       with_causes.diagnoses = &causes;
       print_cell(with_causes, made, *law, one, detail_of(replay.options));
       std::string error = emit(replay.options, made, *law, one.value,
                                replay.report.selected, executor, result.time);
       if (!error.empty()) return error;
+      if (!causes.kernels.empty()) kept = std::move(causes.kernels[0]);
       if (!silent) all.cells.push_back(std::move(made.cells[0]));
     }
   if (silent_laws > 0 && replay.cases.size() == 1)
     fmt::print("{} laws say nothing about this case\n", silent_laws);
   result.kernels.push_back(std::move(all));
+  // The one cell that was diagnosed is where the record finds it.
+  for (CauseOfFailures& cause : kept)
+    cause.best = &*result.kernels.back().cells[0].failure;
+  replay.causes->kernels.push_back(std::move(kept));
   return "";
 }
 
@@ -283,9 +290,11 @@ ExitCode run(const ReplayOptions& options) {
       cases.size() == 1 && run.laws.size() == 1 && options.diagnose > 0
           ? known_faults(&no_faults)
           : nullptr;
-  const ReportInput report{result, run, selected, options.selection.in_process};
-  const Replay replay{options, cases,           after,    report,
-                      open,    catalogue.get(), no_faults};
+  Diagnoses causes;
+  ReportInput report{result, run, selected, options.selection.in_process};
+  report.diagnoses = &causes;
+  const Replay replay{options, cases,           after,     report,
+                      open,    catalogue.get(), no_faults, &causes};
   for (const KernelUnderTest& kernel : selected.kernels) {
     error = replay_on(kernel, *executors[kernel.library], replay, result);
     if (!error.empty()) return wrong_use(error);

@@ -16,6 +16,7 @@
 #include "core/case/case.h"
 #include "core/door/worker_protocol.h"
 #include "core/files/named_tensors.h"
+#include "core/sandbox/armour.h"
 #include "core/sandbox/worker.h"
 #include "golden/check/call_file.h"
 #include "properties/conventions/conventions.h"
@@ -272,6 +273,10 @@ int qkvet_python_reference(const char* file, const char* case_words,
   if (wrong.empty()) return 0;
   std::snprintf(why, why_size, "%s", wrong.c_str());
   return qkvet::cli::kWrongUse;
+}
+
+void qkvet_python_armour(const char* visible, char* missing, size_t size) {
+  std::snprintf(missing, size, "%s", qkvet::enter_armour(visible).c_str());
 }
 
 void qkvet_python_begin(void) {

@@ -14,6 +14,12 @@
 extern "C" {
 #endif
 
+/* Confines this process before it imports what nobody trusts (armour.h).
+ * `visible`: folders below /tmp that stay, separated by ':'. `missing` gets the
+ * parts that the system denies, "" for none. */
+QKVET_EXPORT void qkvet_python_armour(const char* visible, char* missing,
+                                      size_t size);
+
 /* What a worker does before it imports anything: worker.h, begin_worker(). */
 QKVET_EXPORT void qkvet_python_begin(void);
 

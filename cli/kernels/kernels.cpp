@@ -82,7 +82,7 @@ std::string judged_kernel(const KernelSelection& selection, Executor& executor,
   info = executor.kernels()[static_cast<size_t>(index)];
   std::string error;
   if (!selection.dialect.empty())
-    error = read_dialect_or_convention(selection.dialect, info.dialect);
+    error = read_declaration(selection.dialect, info);
   if (error.empty() && !selection.precision.empty())
     error = read_precision(selection.precision, info.precision);
   if (!error.empty()) return error;
@@ -380,8 +380,7 @@ LibrarySpec parse_callable(const std::string& text) {
   LibrarySpec library;
   library.path = text.substr(0, config);
   if (config != std::string::npos) library.config = text.substr(config + 1);
-  const char* python = std::getenv("QKVET_PYTHON");
-  library.interpreter = python == nullptr || *python == 0 ? "python3" : python;
+  library.interpreter = python_interpreter();
   return library;
 }
 
@@ -434,6 +433,11 @@ void KernelSelection::add(const std::string& spec) {
     default:
       return plugins.push_back(spec);
   }
+}
+
+std::string python_interpreter() {
+  const char* python = std::getenv("QKVET_PYTHON");
+  return python == nullptr || *python == 0 ? "python3" : python;
 }
 
 LibrarySpec parse_plugin(const std::string& spec) {

@@ -50,6 +50,9 @@ inline constexpr const char* kSpecForms =
     "a name or glob (scalar/plain), ./lib.so, mine.cpp (.c .cc .cxx .cu .rs), "
     "module:function, file.py:function or ffi:lib.so:function:map";
 
+// $QKVET_PYTHON, or python3.
+std::string python_interpreter();
+
 // A library, a callable of $QKVET_PYTHON or python3, which is then the worker,
 // or a function of a library. In "FILE:config" the last colon separates if the
 // part before it is a file.

@@ -343,9 +343,7 @@ std::string missing_option(const KernelInfo& kernel, const KernelCall& call) {
   const uint64_t asked = options_in(call) & ~declared_otherwise(call.operation);
   for (const OptionRow& row : option_rows()) {
     if ((asked & row.option) == 0 || kernel.has_option(row.option)) continue;
-    const std::string means =
-        row.means.empty() ? "" : " (" + std::string(row.means) + ")";
-    return std::string(row.one) + means + " is not declared";
+    return named(row) + " is not declared";
   }
   return "";
 }

@@ -2,40 +2,36 @@
 // The parts of a kernel's tables that a call needs: forward(), its gradient, a
 // cache, a layer, and the functions of these that may be left out.
 #include <algorithm>
-#include <tuple>
 
+#include "core/call/cache_options.h"
 #include "core/capability/capability.h"
+#include "core/capability/option_table.h"
 
 namespace qkvet {
 namespace {
+
+std::string missing_cache_option(const KernelInfo& kernel,
+                                 const KernelCall& call) {
+  uint64_t asked = options_in(call);
+  if (call.cache.window > 0) asked |= QKVET_OPTION_WINDOW;
+  asked &= options_by_cache_bits(~uint64_t{0}) &
+           ~options_by_cache_bits(kernel.cache_options);
+  for (const OptionRow& row : option_rows())
+    if ((asked & row.option) != 0)
+      return named(row) + " of a cache is not declared";
+  return "";
+}
 
 // The functions that a cache may leave out.
 std::string missing_cache_part(const KernelInfo& kernel,
                                const KernelCall& call) {
   switch (call.operation) {
     case Operation::kCacheCreate:
-      if (call.cache.window > 0 &&
-          (kernel.cache_options & QKVET_CACHE_WINDOW) == 0)
-        return "a window of a cache is not declared";
-      for (const auto& [asked, option, name] :
-           {std::tuple{call.slopes != nullptr, QKVET_CACHE_ALIBI, "ALiBi"},
-            {call.sink != nullptr, QKVET_CACHE_SINK, "a sink"},
-            {call.softcap != 0, QKVET_CACHE_SOFTCAP, "a softcap"}})
-        if (asked && (kernel.cache_options & option) == 0)
-          return std::string(name) + " of a cache is not declared";
       return declares_stored(kernel.cache_options, call.cache.stored)
                  ? ""
                  : "quantised storage (" +
                        form_text({0, 0, 0, call.cache.stored}) +
                        ") is not declared";
-    case Operation::kCacheStep:
-      if (call.mask != nullptr &&
-          (kernel.cache_options & QKVET_CACHE_MASK) == 0)
-        return "a mask of a cache is not declared";
-      return call.bias == nullptr ||
-                     (kernel.cache_options & QKVET_CACHE_BIAS) != 0
-                 ? ""
-                 : "a bias of a cache is not declared";
     case Operation::kCacheTruncate:
       return kernel.has_truncate ? "" : "truncate is not offered";
     case Operation::kCacheEvict:
@@ -114,10 +110,8 @@ std::string missing_table(const KernelInfo& kernel, const KernelCall& call) {
   if (call.operation == Operation::kMerge) return missing_merge(kernel, call);
   if (!is_layer(call.operation)) {
     if (!kernel.has_cache) return "no cache is declared";
-    if (call.rope != RopeStyle::kNone &&
-        (kernel.cache_options & QKVET_CACHE_ROPE) == 0)
-      return "a rotation (RoPE) of a cache is not declared";
-    return missing_cache_part(kernel, call);
+    std::string missing = missing_cache_option(kernel, call);
+    return missing.empty() ? missing_cache_part(kernel, call) : missing;
   }
   if (!kernel.has_layer) return "no layer is declared";
   if (call.operation == Operation::kLayerBackward && !kernel.has_layer_backward)

@@ -156,6 +156,11 @@ static_assert(has_every_bit());
 
 std::span<const OptionRow> option_rows() { return kRows; }
 
+std::string named(const OptionRow& row) {
+  const std::string one(row.one);
+  return row.means.empty() ? one : one + " (" + std::string(row.means) + ")";
+}
+
 uint64_t options_in(const KernelCall& call) {
   uint64_t options = 0;
   for (const OptionRow& row : kRows)

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "core/call/call.h"
@@ -23,6 +24,9 @@ struct OptionRow {
 
 // In the order of the bits, without a gap.
 std::span<const OptionRow> option_rows();
+
+// "a rotation (RoPE)"
+std::string named(const OptionRow& row);
 
 // The options of the call, as QKVET_OPTION_*.
 uint64_t options_in(const KernelCall& call);

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/call/cache_options.h"
 #include "core/case/case.h"
 
 namespace qkvet {
@@ -21,9 +22,10 @@ inline constexpr uint64_t kOptionLayout = uint64_t{1} << 62;
 inline constexpr uint64_t kOptionShare = uint64_t{1} << 63;
 
 // Options that a story and a layer also have; the others are only of attention.
+// A story's window is in its CacheForm.
 inline constexpr uint64_t kStoryOptions =
-    QKVET_OPTION_ROPE | QKVET_OPTION_SOFTCAP | QKVET_OPTION_SINK |
-    QKVET_OPTION_ALIBI | QKVET_OPTION_MASK | QKVET_OPTION_BIAS | kOptionLayout;
+    (options_by_cache_bits(~uint64_t{0}) & ~QKVET_OPTION_WINDOW) |
+    kOptionLayout;
 inline constexpr uint64_t kLayerOptions = QKVET_OPTION_ROPE | kOptionLayout;
 
 struct CaseOption {

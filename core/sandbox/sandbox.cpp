@@ -135,9 +135,10 @@ class Sandbox : public Executor {
   const KernelInfo& info() const {
     return kernels_[static_cast<size_t>(kernel_)];
   }
-  // An interpreter, a device and code that is compiled take their time.
+  // A device and code that is compiled take their time, and so does an
+  // interpreter that cannot be forked.
   bool restarts_quickly() const {
-    return interpreter_.empty() && !on_device() &&
+    return (interpreter_.empty() || worker_.forked()) && !on_device() &&
            !info().has_flag(QKVET_FLAG_COMPILES_PER_SHAPE);
   }
   bool on_device() const { return info().device() != QKVET_DEVICE_CPU; }

@@ -9,11 +9,6 @@
 namespace qkvet {
 namespace {
 
-// Flags about how a call is made, not about the call itself.
-constexpr uint64_t kStaying = QKVET_FLAG_COMPILES_PER_SHAPE |
-                              QKVET_FLAG_GPU_THREADS |
-                              QKVET_FLAG_REFUSES_IN_CALL | QKVET_FLAG_ALLOCATES;
-
 // For q, for k and v, and for o.
 constexpr Dtype kStorage[][3] = {{Dtype::kF32, Dtype::kF32, Dtype::kF32},
                                  {Dtype::kF16, Dtype::kF16, Dtype::kF16},
@@ -33,7 +28,7 @@ void undeclare(KernelInfo& info) {
   can.struct_size = sizeof can;
   can.devices = declared.devices;
   can.alignment = declared.alignment;
-  can.flags = declared.flags & kStaying;
+  can.flags = declared.flags & kFlagsOfHowToCall;
   for (const OptionRow& row : option_rows()) can.options |= row.option;
   can.layouts = QKVET_LAYOUT_BHTD | QKVET_LAYOUT_BTHD |
                 QKVET_LAYOUT_PACKED_QKV | QKVET_LAYOUT_ANY_STRIDES;

@@ -7,6 +7,11 @@
 
 namespace qkvet {
 
+// Flags about how a call is made, not about the call itself.
+inline constexpr uint64_t kFlagsOfHowToCall =
+    QKVET_FLAG_COMPILES_PER_SHAPE | QKVET_FLAG_GPU_THREADS |
+    QKVET_FLAG_REFUSES_IN_CALL | QKVET_FLAG_ALLOCATES;
+
 // Allows everything that can be declared of forward(), and claims nothing.
 // Declarations of how to call the kernel stay: devices, alignment, and the
 // flags about compilation, threads, and which function refuses.

@@ -4,11 +4,13 @@
 #include <cstring>
 
 #include "core/door/worker_protocol.h"
+#include "core/sandbox/armour.h"
 #include "core/sandbox/fork_worker.h"
 #include "core/sandbox/guarded_heap.h"
 #include "core/sandbox/worker.h"
 
 int main(int argc, char** argv) {
+  qkvet::enter_armour_if_asked();
   const bool forks = argc == 4 && std::strcmp(argv[1], qkvet::kForksMark) == 0;
   if (forks && !qkvet::forked_as_worker(argv[2])) return 0;
   if (argc != 4 || !(forks || std::strcmp(argv[1], qkvet::kWorkerMark) == 0) ||

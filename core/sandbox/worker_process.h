@@ -49,6 +49,8 @@ class WorkerProcess {
   // Starts the process; the library is loaded when wait() returns kDone.
   bool start(int tensors_fd, std::string* error);
   bool running() const { return pid_ > 0; }
+  // Whether it came from a server, which gives the next one as quickly.
+  bool forked() const { return forked_; }
   void go();
   // Waits until the worker signals or has ended; after kDone it still runs.
   // `limits` is called from time to time.

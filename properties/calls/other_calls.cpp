@@ -202,8 +202,7 @@ bool declares_causal(const KernelInfo& kernel, Causal causal) {
 
 // A layer or a cache without its optional parts.
 Case plain_form(Case value) {
-  for (const CaseOption& row : case_options())
-    if ((row.option & kStoryOptions) != 0) row.drop(value);
+  drop_options(kStoryOptions, value);
   value.cache = {0, 0, 0, value.cache.stored};
   if (value.is_layer()) {
     value.biases = 0;

@@ -172,16 +172,12 @@ CacheForm draw_form(Draw& draw, const Law& law, const Scope& scope) {
 // Drawn from a separate stream: a story without them keeps its bytes.
 void draw_scores(const Scope& scope, Case& value) {
   constexpr uint32_t kStream = 0x5C0E;
-  constexpr std::pair<uint64_t, uint64_t> kScores[] = {
-      {QKVET_CACHE_ALIBI, QKVET_OPTION_ALIBI},
-      {QKVET_CACHE_SINK, QKVET_OPTION_SINK},
-      {QKVET_CACHE_SOFTCAP, QKVET_OPTION_SOFTCAP},
-      {QKVET_CACHE_MASK, QKVET_OPTION_MASK},
-      {QKVET_CACHE_BIAS, QKVET_OPTION_BIAS}};
+  constexpr uint64_t kOfForm = QKVET_OPTION_ROPE | QKVET_OPTION_WINDOW;
   uint32_t next = 0;
   Draw draw([&] { return philox_u64(value.seed, kStream, next++, 0); });
-  for (const auto& [declared, option] : kScores)
-    if ((scope.cache_options & declared) != 0 && draw.chance(30))
+  for (const auto& [declared, option] : kCacheOptions)
+    if ((option & kOfForm) == 0 && (scope.cache_options & declared) != 0 &&
+        draw.chance(30))
       draw_option(draw, option, value);
   draw_any_strides(scope, value);
 }

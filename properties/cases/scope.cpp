@@ -240,17 +240,12 @@ void keep_to_declared(const Scope& scope, Case& value) {
       value.mask.kind != MaskKind::kNone)
     value.score_bias.reset();
   if (value.subject() == Subject::kCache) {
-    if ((scope.cache_options & QKVET_CACHE_ROPE) == 0) value.rope = {};
-    if ((scope.cache_options & QKVET_CACHE_WINDOW) == 0)
+    const uint64_t declared = options_by_cache_bits(scope.cache_options);
+    drop_options(kStoryOptions & ~kOptionLayout & ~declared, value);
+    if ((declared & QKVET_OPTION_WINDOW) == 0)
       value.cache = {0, 0, 0, value.cache.stored};
     if (!declares_stored(scope.cache_options, value.cache.stored))
       value.cache.stored = StoredAs::kAsGiven;
-    if ((scope.cache_options & QKVET_CACHE_ALIBI) == 0) value.slopes.reset();
-    if ((scope.cache_options & QKVET_CACHE_SINK) == 0) value.sink.reset();
-    if ((scope.cache_options & QKVET_CACHE_SOFTCAP) == 0) value.softcap = 0;
-    if ((scope.cache_options & QKVET_CACHE_MASK) == 0) value.mask = {};
-    if ((scope.cache_options & QKVET_CACHE_BIAS) == 0)
-      find_option("bias")->drop(value);
     return;
   }
   if (value.is_layer()) {

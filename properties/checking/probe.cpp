@@ -118,15 +118,9 @@ class Prober {
 };
 
 bool Prober::has(uint64_t option) const {
-  const auto declared = [this](uint64_t bit) {
-    return (info_.cache_options & bit) != 0;
-  };
   if (!of_caches_ || option == QKVET_OPTION_LSE)
     return info_.has_option(option);
-  return (option == QKVET_OPTION_SOFTCAP && declared(QKVET_CACHE_SOFTCAP)) ||
-         (option == QKVET_OPTION_SINK && declared(QKVET_CACHE_SINK)) ||
-         (option == QKVET_OPTION_ALIBI && declared(QKVET_CACHE_ALIBI)) ||
-         (option == QKVET_OPTION_BIAS && declared(QKVET_CACHE_BIAS));
+  return (options_by_cache_bits(info_.cache_options) & option) != 0;
 }
 
 // The one query of a step sees all keys.

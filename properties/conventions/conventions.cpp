@@ -6,9 +6,11 @@
 #include <set>
 #include <sstream>
 
+#include "core/base/read_file.h"
 #include "core/capability/capability.h"
 #include "core/capability/declaration.h"
 #include "core/case/case.h"
+#include "core/sandbox/undeclared.h"
 
 namespace qkvet::properties {
 namespace {
@@ -27,6 +29,14 @@ std::string_view trimmed(std::string_view text) {
 
 std::string in_quotes(std::string_view text) {
   return "\"" + std::string(text) + "\"";
+}
+
+bool has_field(const std::string& lines, std::string_view field) {
+  std::istringstream in(lines);
+  for (std::string line; std::getline(in, line);)
+    if (trimmed(std::string_view(line).substr(0, line.find('='))) == field)
+      return true;
+  return false;
 }
 
 // "| a | b |" as cells; none if the line is no row, or the rule under a head.
@@ -291,10 +301,31 @@ std::string read_dialect_or_convention(const std::string& name,
                        "conventions`)");
 }
 
+std::string read_declaration(const std::string& name, KernelInfo& info) {
+  std::string text;
+  std::error_code ignored;
+  if (!std::filesystem::exists(name, ignored) ||
+      !read_file(name, &text).empty() || !has_field(text, "options"))
+    return read_dialect_or_convention(name, info.dialect);
+  Convention task;
+  KernelInfo& wanted = task.declared;
+  wanted.capabilities.struct_size = sizeof wanted.capabilities;
+  wanted.dialect.struct_size = sizeof wanted.dialect;
+  if (const std::string wrong = declare_lines(text, task); !wrong.empty())
+    return name + ": " + wrong;
+  wanted.capabilities.devices = info.capabilities.devices;
+  wanted.capabilities.alignment = info.capabilities.alignment;
+  wanted.capabilities.flags |= info.capabilities.flags & kFlagsOfHowToCall;
+  info.capabilities = wanted.capabilities;
+  info.dialect = wanted.dialect;
+  return "";
+}
+
 std::string declare_lines(const std::string& lines, Convention& convention) {
   std::istringstream in(lines);
   bool first = true;
   for (std::string line; std::getline(in, line); first = false) {
+    if (trimmed(line).empty()) continue;
     const std::string_view text = line;
     const size_t equals = text.find('=');
     const std::string_view key = trimmed(text.substr(0, equals));

@@ -57,6 +57,12 @@ std::string convention_dialect(const std::string& name);
 std::string read_dialect_or_convention(const std::string& name,
                                        qkvet_dialect& dialect);
 
+// Replaces what the kernel declares by a convention's dialect, or by a file:
+// fields of a dialect, or, with the field `options`, all that a kernel declares
+// of its calls. Only where and how it is called stays (undeclared.h). "" or one
+// line.
+std::string read_declaration(const std::string& name, KernelInfo& info);
+
 // Sets one field of a declaration. "" or one line.
 std::string declare(std::string_view key, std::string_view value,
                     Convention& convention);

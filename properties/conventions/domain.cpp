@@ -149,8 +149,6 @@ uint64_t options_of(const Case& value) {
   return options;
 }
 
-namespace {
-
 void drop_options(uint64_t surplus, Case& value) {
   for (const CaseOption& row : case_options())
     if ((surplus & row.option) != 0) row.drop(value);
@@ -158,8 +156,6 @@ void drop_options(uint64_t surplus, Case& value) {
     for (int64_t* extent : {&value.shape.B, &value.shape.Tq, &value.shape.Tk})
       *extent = std::max<int64_t>(*extent, 1);
 }
-
-}  // namespace
 
 void keep_table_allowed(uint64_t allows, Case& value) {
   if (value.paging.size == 0) return;

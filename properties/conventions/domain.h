@@ -32,6 +32,8 @@ void keep_table_allowed(uint64_t allows, Case& value);
 
 // Takes away the options that are not among `allows`; extents of 0 become 1.
 Case keep_allowed(Case value, uint64_t allows);
+// Takes these options out, and nothing that depends on them.
+void drop_options(uint64_t options, Case& value);
 
 // Moves single values (set=) outside of their tensors inside; false if there
 // are none. If two are in one place, the first stays.

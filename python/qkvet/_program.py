@@ -36,6 +36,9 @@ def library():
     functions."""
     lib = ctypes.CDLL(str(home() / "lib" / "qkvet" / "libqkvet_python.so"))
     lib.qkvet_python_begin.restype = None
+    lib.qkvet_python_armour.restype = None
+    lib.qkvet_python_armour.argtypes = [ctypes.c_char_p, ctypes.c_char_p,
+                                        ctypes.c_size_t]
     lib.qkvet_python_serve.argtypes = [ctypes.c_char_p, ctypes.c_char_p,
                                        _abi.OpenFunction]
     lib.qkvet_python_declare.argtypes = [

@@ -227,7 +227,7 @@ def reference(q, k, v, *, causal=None, scale=None, window=None, softcap=None,
         1, q.shape[1], q.shape[0])
     arrays["lse"] = np.zeros(rows, np.float32)
     keys = arrays["k"].shape[time if q.ndim == 4 else 0]
-    arrays["weights"] = np.zeros(rows + (keys,), np.float32)
+    arrays["weights"] = np.zeros(rows + (keys,))
     found = {}
 
     def give(name, values, bounds, count):

@@ -177,7 +177,11 @@ def layer(function=None, **fields):
 
 
 def declared(function, more):
-    """The declaration of a callable, overridden by `more`."""
+    """The declaration of a callable, overridden by `more`, or with own="ignored"
+    replaced by it."""
+    if more.get("own") == "ignored":
+        return declaration({key: value for key, value in more.items()
+                            if key != "own"})
     own = getattr(function, "__qkvet__", None)
     if own is None and not inspect.isclass(function):
         own = getattr(type(function), "__qkvet__", None)

@@ -65,7 +65,7 @@ class Failure:
         with tempfile.TemporaryDirectory() as folder:
             out = os.path.join(folder, "call")
             words = ["replay", self.case, "--law", self.law, *self._words,
-                     "--out", out]
+                     "--diagnose", "0", "--out", out]
             code, text, wrong = _program.run(words, self._paths)
             if not os.path.isdir(out):
                 raise _program.WrongUse(wrong.strip() or text.strip()

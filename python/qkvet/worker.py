@@ -5,6 +5,7 @@ The program starts it for `qkvet check MODULE:NAME`; there is nothing to do by
 hand. A crash, a hang or an exit of the callable is a verdict about the case and
 ends this process alone.
 """
+import os
 import sys
 
 
@@ -14,6 +15,9 @@ def main(argv):
               "there is nothing to do by hand", file=sys.stderr)
         return 2
     target, config = argv[2:]
+    if (visible := os.environ.get("QKVET_ARMOUR")) is not None:
+        from .verdict.caller import armoured
+        armoured(visible)
     if argv[1] == "--forks":
         from ._door import callable_of
         from ._forks import serve

@@ -67,3 +67,23 @@ def test_where_an_import_leaves_threads_behind_workers_are_not_forked(
     assert report.verdict == "died", report.text
     assert "SIGSEGV" in report.text
     assert count(said, "import") > count(said, "dies") > 1, said
+
+
+KEEPS = '''
+import kernels
+kept = {}
+
+def attention(q, k, v):
+    key = q.ctypes.data, k.ctypes.data, v.ctypes.data, q.shape, k.shape
+    if key not in kept:
+        kept[key] = kernels.attention(q, k, v)
+    return kept[key]
+'''
+
+
+def test_a_callable_that_keeps_answers_by_address_fails(tmp_path, monkeypatch):
+    (tmp_path / "keeps_answers.py").write_text(KEEPS)
+    monkeypatch.syspath_prepend(tmp_path)
+    report = qkvet.check(__import__("keeps_answers").attention, cases=40, jobs=1,
+                         laws="calls_before_change_nothing", diagnose=0)
+    assert report.exit_code == 1, report.text

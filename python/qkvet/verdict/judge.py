@@ -1,0 +1,406 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The verdict on one candidate: smoke, laws, served shapes, and who computed."""
+import contextlib
+import dataclasses
+import json
+import mmap
+import os
+import pathlib
+import secrets
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from typing import Any, Dict, List, Optional
+
+import numpy as np
+
+from .. import _program
+from ..declare import WrongUse, as_config
+from ..report import report_of
+from ..run import target_of
+from . import answer, served
+from .caller import Calls, Died
+from .computed import computed_by, linked
+from .task import Task, load
+
+_SMOKE = ["--cases", "60", "--sizes", "small"]
+# Of the program beside the cases themselves: start, shrinking.
+_MORE_SECONDS = 60
+_DIAGNOSIS_SECONDS = 10
+_SOURCES = (".c", ".cc", ".cpp", ".cxx", ".cu", ".rs")
+
+
+@dataclasses.dataclass
+class Candidate:
+    """What is judged, as the program and a caller take it."""
+    shown: str
+    spec: str  # for the program
+    target: Optional[str]  # "file.py:name" or "module:name"; None: native code
+    file: str  # "" if there is none
+    paths: List[str]  # folders of modules
+    text: str = ""  # of the source
+
+
+@dataclasses.dataclass
+class Found:
+    """What the tiers found."""
+    status: str = "conforms"
+    why: str = ""
+    tiers: Dict[str, float] = dataclasses.field(default_factory=dict)
+    seconds: Dict[str, float] = dataclasses.field(default_factory=dict)
+    failure: Any = None  # report.Failure
+    place: Optional[Dict[str, Any]] = None  # of a served call
+    laws: Dict[str, str] = dataclasses.field(default_factory=dict)  # sentences
+    findings: List[str] = dataclasses.field(default_factory=list)
+    checked: int = 0
+    missing: str = ""  # parts of the armour
+
+
+class Verdict:
+    """The judge of a task.
+
+        judge = qkvet.verdict.Verdict("task.toml")
+        judge.judge("candidate.py")["status"]
+
+    task: a path of a task file, or a Task. armour: whether candidates are confined
+    (core/sandbox/armour.h). Errors: WrongUse for a bad task.
+    """
+
+    def __init__(self, task, *, armour=True):
+        self.task: Task = task if isinstance(task, Task) else load(task)
+        self.armour = armour
+        # The conventions and the precision are checked once, here.
+        _program.resolve({key: value for key, value in self.task.declares.items()
+                          if key not in ("device", "gradient")}
+                         | {"precision": self.task.precision})
+        self.served = [served.Call(one) for one in self.task.served]
+
+    def judge(self, candidate, *, seed=None) -> Dict[str, Any]:
+        """The answer of answer.schema.json, at most 2 kB as JSON.
+
+        candidate: a file (.py, .c, .cpp, .cu, .rs, .so), "module:name", the text of
+            a Python source, or a function of a module.
+        seed: a number; default: a random one, which the answer names.
+        """
+        seed = secrets.randbelow(1 << 31) if seed is None else int(seed)
+        began = time.monotonic()
+        with contextlib.ExitStack() as stack:
+            folder = stack.enter_context(_Folder())
+            try:
+                one = self._candidate(candidate, folder)
+            except WrongUse as wrong:
+                found, one = Found("does_not_compile", str(wrong)), None
+            else:
+                found = self._found(one, folder, seed)
+            found.seconds["all"] = time.monotonic() - began
+            return answer.of(self.task, one, found, seed, folder)
+
+    # ---- The candidate ------------------------------------------------------
+
+    def _candidate(self, given, folder):
+        if callable(given):
+            target, above = target_of(given)
+            if target is None:
+                raise WrongUse(f"{given!r}: a worker cannot import it; allowed: a "
+                               "function of a module or of a file")
+            return self._python(target, [above] if above else [])
+        text = os.fspath(given)
+        if "\n" in text:
+            source = pathlib.Path(folder, "candidate.py")
+            source.write_text(text, encoding="utf-8")
+            return self._python(f"{source}:{self.task.function}", [], "candidate.py")
+        path, _, name = text.partition(":")
+        if path.endswith(".py"):
+            if not os.path.exists(path):
+                raise WrongUse(f"{path}: no such file")
+            return self._python(f"{os.path.abspath(path)}:"
+                                f"{name or self.task.function}", [], path)
+        if path.endswith((*_SOURCES, ".so")):
+            if not os.path.exists(path):
+                raise WrongUse(f"{path}: no such file")
+            where = os.path.abspath(path)
+            return Candidate(path, os.path.join(os.path.dirname(where) or "/",
+                                                os.path.basename(where)),
+                             None, where, [], _text_of(where))
+        if name:
+            return self._python(text, [os.getcwd()])
+        raise WrongUse(f"{text}: no candidate; allowed: FILE.py, FILE.cpp, "
+                       "FILE.so, MODULE:NAME, or the text of a source")
+
+    def _python(self, target, paths, shown=None):
+        config = as_config({**self.task.declares, "own": "ignored",
+                            **({"precision": self.task.precision}
+                               if self.task.precision else {})})
+        file = target.rpartition(":")[0]
+        file = file if file.endswith(".py") else ""
+        return Candidate(shown or target, f"{target}:{config}", target, file, paths,
+                         _text_of(file) if file else "")
+
+    def _visible(self, one, folder):
+        """Folders that a confined candidate still sees below /tmp."""
+        package = pathlib.Path(__file__).resolve().parents[2]
+        places = [folder, str(_program.home()), str(package), *one.paths]
+        if one.file:
+            places.append(os.path.dirname(one.file))
+        return ":".join(dict.fromkeys(os.path.realpath(place) for place in places))
+
+    # ---- The tiers ----------------------------------------------------------
+
+    def _found(self, one, folder, seed):
+        found = Found()
+        files = self._files(folder)
+        tiers = (
+            ("smoke", lambda: self._laws(one, folder, found, [
+                *files, *_SMOKE, "--seed", str(seed)],
+                self.task.load_seconds + _MORE_SECONDS)),
+            ("served", lambda: self._served(one, folder, found, seed)),
+            ("laws", lambda: self._laws(one, folder, found, [
+                *files, "--budget", f"{self.task.seconds:g}s", "--seed",
+                str(seed + 1)],
+                self.task.load_seconds + self.task.seconds + _MORE_SECONDS)))
+        for name, judge in tiers:
+            began = time.monotonic()
+            found.tiers[name] = judge()
+            found.seconds[name] = time.monotonic() - began
+            if found.status != "conforms":
+                break
+        return found
+
+    def _files(self, folder):
+        """The declaration of the task as arguments of the program."""
+        declared = pathlib.Path(folder, "declared.txt")
+        declared.write_text(self.task.declared, encoding="utf-8")
+        words = ["--dialect", str(declared)]
+        if self.task.precision:
+            precision = pathlib.Path(folder, "precision.txt")
+            precision.write_text(self.task.precision + "\n", encoding="utf-8")
+            words += ["--precision", str(precision)]
+        return words
+
+    def _laws(self, one, folder, found, words, seconds):
+        """The part of the laws that pass."""
+        record = os.path.join(folder, "run.jsonl")
+        words = ["check", one.spec, *words, "--fail-fast", "--diagnose", "0",
+                 "--jobs", "1", "--json", record]
+        try:
+            code, text, wrong = self._run(one, folder, words, seconds)
+        except subprocess.TimeoutExpired:
+            found.status, found.why = "hangs", f"no verdict in {seconds:g} s"
+            return 0.0
+        if code < 0:
+            found.status = "suspected_hack"
+            found.why = f"the judge was ended by {signal.Signals(-code).name}"
+            return 0.0
+        if code == 2:
+            found.status = "does_not_compile"
+            found.why = wrong.strip().removeprefix("qkvet: ")[-600:]
+            return 0.0
+        lines = pathlib.Path(record).read_text(encoding="utf-8")
+        for row in map(json.loads, lines.splitlines()):
+            if row["type"] == "law":
+                found.laws[row["law"]] = row["sentence"]
+        report = report_of(code, text, lines, [one.spec], one.paths)
+        return self._read(one, folder, found, report)
+
+    def _read(self, one, folder, found, report):
+        found.checked += report.checked
+        asked = [row for row in report.results
+                 if row.verdict in ("passed", "failed") or row.refused]
+        refused = next((row for row in report.results if row.refused), None)
+        # A law that looks at sequences of calls gives up at the first wrong one.
+        spoilt = next((row for row in report.results if row.verdict == "gave up"
+                       and "is wrong by itself" in row.reason), None)
+        if report.failures:
+            found.failure = report.failures[0]
+            found.status = _status_of(found.failure)
+            if found.status == "wrong":
+                self._diagnose(one, folder, found)
+        elif refused is not None:
+            found.status, found.why = "refuses_what_it_must_take", refused.reason
+        elif spoilt is not None:
+            found.status = "wrong"
+            found.why = f"{spoilt.law}: {spoilt.reason}"
+        elif not asked or report.exit_code not in (0, 3):
+            found.status = "refuses_what_it_must_take"
+            found.why = next((row.reason for row in report.results if row.reason),
+                             report.text.strip()[-300:])
+        passed = sum(row.verdict == "passed" for row in asked)
+        return passed / len(asked) if asked else 0.0
+
+    def _diagnose(self, one, folder, found):
+        """The cause; and whether the failing case fails again, but is within the
+        loosest bound."""
+        failure, files = found.failure, self._files(folder)
+        if self.task.precision:
+            generic = pathlib.Path(folder, "generic.txt")
+            generic.write_text("preset = generic\n", encoding="utf-8")
+            loosest = self._replay(one, folder, failure, [
+                *files[:2], "--precision", str(generic)], 0)
+            if loosest is not None and loosest.exit_code == 0:
+                again = self._replay(one, folder, failure, files, 0)
+                if again is not None and again.failures:
+                    found.status = "looser_than_required"
+        again = self._replay(one, folder, failure, files, 1)
+        if again is not None and again.failures:
+            found.failure = again.failures[0]
+
+    def _replay(self, one, folder, failure, files, diagnose):
+        """The report on the failing case alone; None if that takes too long."""
+        record = os.path.join(folder, "again.jsonl")
+        try:
+            code, text, _ = self._run(one, folder, [
+                "replay", failure.case, one.spec, "--law", failure.law, *files,
+                "--diagnose", str(diagnose), "--json", record], _DIAGNOSIS_SECONDS)
+        except subprocess.TimeoutExpired:
+            return None
+        if code not in (0, 1, 3):
+            return None
+        lines = pathlib.Path(record).read_text(encoding="utf-8")
+        return report_of(code, text, lines, [one.spec], one.paths)
+
+    def _run(self, one, folder, words, seconds):
+        environment = _program.environment()
+        environment["PYTHONPATH"] = os.pathsep.join(
+            [*one.paths, environment["PYTHONPATH"]])
+        if self.armour:
+            environment["QKVET_ARMOUR"] = self._visible(one, folder)
+        with _program.started(words, environment, start_new_session=True) as run:
+            try:
+                said = run.communicate(timeout=seconds)
+            except subprocess.TimeoutExpired:
+                os.killpg(run.pid, signal.SIGKILL)
+                raise
+        return run.returncode, *said
+
+    def _served(self, one, folder, found, seed):
+        """The part of the served calls that are right; who computed."""
+        if one.target is None:
+            if self.task.computed_by != "anything" and one.file.endswith(".so"):
+                self._accuse(found, linked(one.file))
+            return self._served_natively(one, folder, found)
+        right, random = 0, np.random.default_rng(seed)
+        # Without a served call it is only imported.
+        for number, call in enumerate(self.served or [None]):
+            with Calls(one.target, self.task.declares["arrays"], one.paths,
+                       self._visible(one, folder) if self.armour else None,
+                       call.room if call else mmap.PAGESIZE,
+                       self.task.load_seconds) as process:
+                found.missing = process.missing
+                if process.error:
+                    found.status, found.why = "does_not_compile", process.error
+                    return 0.0
+                if call is None:
+                    self._accuse(found, computed_by(
+                        {"own": pathlib.Path(one.file).stem, **process.told()},
+                        self.task.computed_by, self.task.imports))
+                    return 1.0
+                part = self._one_served(one, found, call, process, random,
+                                        number == 0)
+            if part and call.unknown and found.status == "conforms":
+                part = self._replayed(one, folder, found, call)
+            right += part
+            if found.status != "conforms":
+                break
+        return right / len(self.served)
+
+    def _one_served(self, one, found, call, process, random, watch):
+        limit = max(10.0, self.task.load_seconds)
+        # The watched call first, and then the same addresses with other numbers:
+        # an answer that was kept is wrong.
+        for number in range(3):
+            inputs = call.inputs if number == 0 else call.fresh(random, number)
+            try:
+                o, told = process.call(inputs, call.options, call.out_bytes, limit,
+                                       watch and number == 0)
+            except Died as died:
+                found.status = str(died).partition(":")[0]
+                found.why = f"{died} in {call.text}"
+                return 0
+            except ValueError as error:
+                found.status = ("refuses_what_it_must_take"
+                                if str(error).startswith("Refused") else "wrong")
+                found.why = f"{error} in {call.text}"
+                return 0
+            if watch and number == 0:
+                told["own"] = pathlib.Path(one.file).stem
+                self._accuse(found, computed_by(told, self.task.computed_by,
+                                                self.task.imports))
+            if call.unknown:
+                return 1  # judged whole, by the program
+            place, judged = call.judge(o, inputs, self.task.rows, random,
+                                       self.task.precision)
+            found.checked += judged
+            if place is not None and place["ratio"] > 1:
+                found.status, found.place = "wrong", {**place, "case": call.text}
+                return 0
+            if number == 2:
+                found.seconds[call.text] = process.seconds
+                more = process.goes_on()
+                if more > 0.01:
+                    self._accuse(found, [f"uses {more:.2f} s of CPU after it has "
+                                         "returned"])
+        return 1
+
+    def _served_natively(self, one, folder, found):
+        calls = self.served
+        right = 0
+        for call in calls:
+            right += self._replayed(one, folder, found, call)
+            if found.status != "conforms":
+                break
+        return right / len(calls) if calls else 1.0
+
+    def _replayed(self, one, folder, found, call):
+        """A served call that is judged whole, by the program."""
+        words = ["replay", call.text, one.spec, "--law", "agrees_with_oracle",
+                 *self._files(folder), "--diagnose", "0"]
+        try:
+            code, text, wrong = self._run(one, folder, words, 600)
+        except subprocess.TimeoutExpired:
+            found.status, found.why = "hangs", f"{call.text}: no verdict in 600 s"
+            return 0
+        if code != 0:
+            found.status = "wrong" if code == 1 else "refuses_what_it_must_take"
+            found.why = (text or wrong).strip()[:600]
+        return int(code == 0)
+
+    @staticmethod
+    def _accuse(found, findings):
+        found.findings += findings
+        if findings and found.status == "conforms":
+            found.status = "suspected_hack"
+            found.why = findings[0]
+
+
+class _Folder(tempfile.TemporaryDirectory):
+    """A folder of one verdict."""
+
+    def __init__(self):
+        super().__init__(prefix="qkvet-verdict-")
+
+    def cleanup(self):
+        shutil.rmtree(self.name, ignore_errors=True)
+        self._finalizer.detach()
+
+
+def _text_of(path):
+    try:
+        return pathlib.Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _status_of(failure):
+    """The status of a failed law."""
+    if failure.actual.startswith(("no end", "no progress")):
+        return "hangs"
+    if failure.actual.startswith(("exited with", "killed", "SIG", "raised ")):
+        return "crashes"
+    return "wrong"
+
+
+def to_json(given) -> str:
+    """One line."""
+    return json.dumps(given, ensure_ascii=False, separators=(",", ":"))
