@@ -18,13 +18,13 @@
 #include <limits>
 #include <new>
 
-#include "impl/abi/declare.h"
-#include "impl/abi/forward_view.h"
-#include "impl/abi/half.h"
-#include "impl/abi/in_f32.h"
-#include "impl/abi/members.h"
 #include "impl/avx2/flash_kernel.h"
 #include "impl/avx2/gradient.h"
+#include "impl/call/declare.h"
+#include "impl/call/forward_view.h"
+#include "impl/call/half.h"
+#include "impl/call/in_f32.h"
+#include "impl/call/members.h"
 #include "impl/skeletons/backward_kernel.h"
 
 namespace qkvet::impl {

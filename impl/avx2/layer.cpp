@@ -21,14 +21,14 @@
 #include <utility>
 #include <vector>
 
-#include "impl/abi/layer_call.h"
-#include "impl/abi/layer_gradient_call.h"
-#include "impl/abi/open_on_avx2.h"
-#include "impl/abi/tensor_view.h"
 #include "impl/avx2/flash.h"
 #include "impl/avx2/flash_kernel.h"
 #include "impl/avx2/gradient.h"
 #include "impl/avx2/layer_stages.h"
+#include "impl/call/layer_call.h"
+#include "impl/call/layer_gradient_call.h"
+#include "impl/call/open_on_avx2.h"
+#include "impl/call/tensor_view.h"
 #include "impl/skeletons/backward_kernel.h"
 #include "impl/skeletons/layer_returned.h"
 

@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
-#include "impl/abi/in_f32.h"
-#include "impl/abi/tensor_view.h"
+#include "impl/call/in_f32.h"
+#include "impl/call/tensor_view.h"
 #include "impl/controls/control.h"
 #include "impl/skeletons/f64_rows.h"
 #include "impl/skeletons/serving_skeleton.h"

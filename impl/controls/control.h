@@ -3,8 +3,8 @@
 #ifndef QKVET_IMPL_CONTROLS_CONTROL_H_
 #define QKVET_IMPL_CONTROLS_CONTROL_H_
 
-#include "impl/abi/collected.h"
-#include "impl/abi/declare.h"
+#include "impl/call/collected.h"
+#include "impl/call/declare.h"
 #include "impl/controls/arithmetic.h"
 #include "impl/controls/declared.h"
 #include "impl/controls/engine.h"

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "impl/abi/tensor_view.h"
+#include "impl/call/tensor_view.h"
 #include "impl/controls/control.h"
 #include "impl/skeletons/backward_kernel.h"
 #include "impl/skeletons/hooks.h"

@@ -10,8 +10,8 @@
 #include <memory>
 #include <new>
 
-#include "impl/abi/in_f32.h"
-#include "impl/abi/tensor_view.h"
+#include "impl/call/in_f32.h"
+#include "impl/call/tensor_view.h"
 #include "impl/controls/control.h"
 #include "impl/faulty/kernels.h"
 #include "impl/skeletons/option_hooks.h"

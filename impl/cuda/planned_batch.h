@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "impl/abi/plan_call.h"
+#include "impl/call/plan_call.h"
 #include "impl/cuda/decode_skeleton.h"
 
 namespace qkvet::impl {

@@ -18,9 +18,9 @@
 // (layer_call.h). Baseline instruction set, see README.md.
 #include <new>
 
-#include "impl/abi/layer_call.h"
-#include "impl/abi/layer_gradient_call.h"
-#include "impl/abi/tensor_view.h"
+#include "impl/call/layer_call.h"
+#include "impl/call/layer_gradient_call.h"
+#include "impl/call/tensor_view.h"
 #include "impl/eigen/attend.h"
 #include "impl/eigen/layer_gradient.h"
 #include "impl/eigen/layer_matrices.h"

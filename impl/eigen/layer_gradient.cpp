@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "impl/abi/layer_gradient_call.h"
+#include "impl/call/layer_gradient_call.h"
 #include "impl/eigen/attend.h"
 #include "impl/eigen/gradient.h"
 #include "impl/eigen/layer_matrices.h"

@@ -17,8 +17,8 @@
 
 #include <cstring>
 
-#include "impl/abi/collected.h"
-#include "impl/abi/declare.h"
+#include "impl/call/collected.h"
+#include "impl/call/declare.h"
 #include "qkvet/kernel.h"
 
 namespace qkvet::impl {

@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "impl/abi/declare.h"
+#include "impl/call/declare.h"
 #include "impl/faulty/fault.h"
 #include "impl/skeletons/backward_kernel.h"
 #include "impl/skeletons/hooks.h"

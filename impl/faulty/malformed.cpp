@@ -9,7 +9,7 @@
 #include <cstring>
 #include <vector>
 
-#include "impl/abi/tensor_view.h"
+#include "impl/call/tensor_view.h"
 #include "impl/faulty/kernels.h"
 #include "impl/skeletons/layer_skeleton.h"
 

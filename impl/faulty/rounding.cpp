@@ -8,11 +8,11 @@
 #include <memory>
 #include <new>
 
-#include "impl/abi/declare.h"
-#include "impl/abi/fp8.h"
-#include "impl/abi/half.h"
-#include "impl/abi/in_f32.h"
-#include "impl/abi/tensor_view.h"
+#include "impl/call/declare.h"
+#include "impl/call/fp8.h"
+#include "impl/call/half.h"
+#include "impl/call/in_f32.h"
+#include "impl/call/tensor_view.h"
 #include "impl/faulty/fault.h"
 #include "impl/faulty/kernels.h"
 #include "impl/skeletons/f64_rows.h"

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "impl/abi/tensor_view.h"
+#include "impl/call/tensor_view.h"
 #include "impl/cuda/decode_forward.h"
 #include "impl/cuda/flash_skeleton.h"
 #include "impl/cuda/planned_skeleton.h"

@@ -28,9 +28,9 @@
 #include <memory>
 #include <new>
 
-#include "impl/abi/declare.h"
-#include "impl/abi/forward_view.h"
-#include "impl/abi/in_f32.h"
+#include "impl/call/declare.h"
+#include "impl/call/forward_view.h"
+#include "impl/call/in_f32.h"
 #include "impl/skeletons/backward_kernel.h"
 
 namespace qkvet::impl {

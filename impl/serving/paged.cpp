@@ -18,7 +18,7 @@
 #include <memory>
 #include <new>
 
-#include "impl/abi/declare.h"
+#include "impl/call/declare.h"
 #include "impl/serving/kernel.h"
 #include "impl/serving/rows.h"
 

@@ -22,7 +22,7 @@
 #include <memory>
 #include <new>
 
-#include "impl/abi/backward_call.h"
+#include "impl/call/backward_call.h"
 #include "impl/skeletons/backward_piece.h"
 #include "impl/skeletons/backward_skeleton.h"
 

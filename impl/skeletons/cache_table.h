@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <exception>
 
-#include "impl/abi/declare.h"
+#include "impl/call/declare.h"
 #include "impl/skeletons/cache_book.h"
 #include "qkvet/kernel.h"
 

@@ -19,10 +19,10 @@
 #include <memory>
 #include <new>
 
-#include "impl/abi/call_rows.h"
-#include "impl/abi/declare.h"
-#include "impl/abi/options_view.h"
-#include "impl/abi/tensor_view.h"
+#include "impl/call/call_rows.h"
+#include "impl/call/declare.h"
+#include "impl/call/options_view.h"
+#include "impl/call/tensor_view.h"
 #include "qkvet/kernel.h"
 
 namespace qkvet::impl {

@@ -32,7 +32,7 @@
 #include <memory>
 #include <new>
 
-#include "impl/abi/layer_gradient_call.h"
+#include "impl/call/layer_gradient_call.h"
 #include "impl/skeletons/backward_kernel.h"
 #include "impl/skeletons/layer_skeleton.h"
 

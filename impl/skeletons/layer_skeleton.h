@@ -40,10 +40,10 @@
 #include <memory>
 #include <new>
 
-#include "impl/abi/declare.h"
-#include "impl/abi/forward_view.h"
-#include "impl/abi/layer_call.h"
-#include "impl/abi/tensor_view.h"
+#include "impl/call/declare.h"
+#include "impl/call/forward_view.h"
+#include "impl/call/layer_call.h"
+#include "impl/call/tensor_view.h"
 #include "impl/skeletons/layer_returned.h"
 #include "impl/skeletons/plain_row.h"
 #include "impl/skeletons/row_skeleton.h"

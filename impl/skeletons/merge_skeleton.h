@@ -19,8 +19,8 @@
 #include <memory>
 #include <new>
 
-#include "impl/abi/declare.h"
-#include "impl/abi/merge_call.h"
+#include "impl/call/declare.h"
+#include "impl/call/merge_call.h"
 
 namespace qkvet::impl {
 

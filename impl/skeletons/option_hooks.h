@@ -38,9 +38,9 @@
 #include <cstdint>
 #include <limits>
 
-#include "impl/abi/forward_view.h"
-#include "impl/abi/in_f32.h"
-#include "impl/abi/members.h"
+#include "impl/call/forward_view.h"
+#include "impl/call/in_f32.h"
+#include "impl/call/members.h"
 
 namespace qkvet::impl {
 

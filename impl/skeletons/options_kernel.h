@@ -11,7 +11,7 @@
 #include <memory>
 #include <new>
 
-#include "impl/abi/declare.h"
+#include "impl/call/declare.h"
 #include "impl/skeletons/hooks.h"
 #include "impl/skeletons/option_rows.h"
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "impl/abi/forward_view.h"
+#include "impl/call/forward_view.h"
 
 namespace qkvet::impl {
 

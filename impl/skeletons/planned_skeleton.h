@@ -26,8 +26,8 @@
 #include <new>
 #include <vector>
 
-#include "impl/abi/declare.h"
-#include "impl/abi/plan_call.h"
+#include "impl/call/declare.h"
+#include "impl/call/plan_call.h"
 #include "impl/skeletons/plain_row.h"
 #include "impl/skeletons/serving_skeleton.h"
 

@@ -36,8 +36,8 @@
 #include <memory>
 #include <new>
 
-#include "impl/abi/forward_view.h"
-#include "impl/abi/in_f32.h"
+#include "impl/call/forward_view.h"
+#include "impl/call/in_f32.h"
 #include "qkvet/kernel.h"
 
 namespace qkvet::impl {

@@ -21,10 +21,10 @@
 #include <memory>
 #include <new>
 
-#include "impl/abi/declare.h"
-#include "impl/abi/in_f32.h"
-#include "impl/abi/members.h"
-#include "impl/abi/serving_call.h"
+#include "impl/call/declare.h"
+#include "impl/call/in_f32.h"
+#include "impl/call/members.h"
+#include "impl/call/serving_call.h"
 
 namespace qkvet::impl {
 

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "impl/abi/tensor_view.h"
+#include "impl/call/tensor_view.h"
 #include "qkvet/kernel.h"
 
 namespace qkvet::impl {
