@@ -51,16 +51,11 @@ qkvet_status read_backward(const qkvet_kernel* self,
             "segments, ranges, chunks and trees are of forward() alone"}});
   e.options = self->backward->options;
   e.rows(kGradients, &known);
-  qkvet_status status = e.status;
-  if (status == QKVET_OK && call->forward.options.has_lengths()) {
-    status = check_lengths(call->forward, why);
+  QKVET_TRY(e.status);
+  if (call->forward.options.has_lengths()) {
+    QKVET_TRY(check_lengths(call->forward, why));
   }
-  if (status == QKVET_OK) {
-    status = check_positions(call->forward, why);
-  }
-  if (status != QKVET_OK) {
-    return status;
-  }
+  QKVET_TRY(check_positions(call->forward, why));
   call->q = stored(forward.q, e.storage);
   call->k = stored(forward.k, e.storage);
   call->v = stored(forward.v, e.storage);

@@ -4,10 +4,10 @@
 #include <bit>
 #include <cstddef>
 #include <memory>
-#include <new>
 
 #include "impl/call/half.h"
 #include "impl/call/members.h"
+#include "impl/call/scratch.h"
 
 namespace qkvet::impl {
 namespace {
@@ -132,11 +132,7 @@ qkvet_status compute_head(const ForwardCall& call, const Stage& stage,
     if (stage.weights != nullptr) {
       fill_unwritten(stage.weights, rows * call.keys);
     }
-    const qkvet_status status =
-        compute(piece_of(call, stage, from_row, rows), why);
-    if (status != QKVET_OK) {
-      return status;
-    }
+    QKVET_TRY(compute(piece_of(call, stage, from_row, rows), why));
     narrow(call.storage, stage.o, rows, call.value_width, half.o, from_row);
     if (stage.weights != nullptr) {
       narrow(call.storage, stage.weights, rows, call.keys, half.weights,
@@ -148,11 +144,9 @@ qkvet_status compute_head(const ForwardCall& call, const Stage& stage,
 
 qkvet_status compute_converted(const ForwardCall& call,
                                const Arithmetic& compute, qkvet_text* why) {
-  const std::unique_ptr<float[]> memory(
-      new (std::nothrow) float[static_cast<size_t>(floats_of(call))]);
-  if (memory == nullptr) {
-    return refuse(why, QKVET_OUT_OF_MEMORY, "no memory to convert the inputs");
-  }
+  std::unique_ptr<float[]> memory;
+  QKVET_TRY(allocate(floats_of(call), &memory, why,
+                     "no memory to convert the inputs"));
   const Stage stage = cut(call, memory.get());
   for (int64_t b = 0; b < call.batch; ++b) {
     for (int64_t h = 0; h < call.heads; ++h) {
@@ -166,10 +160,7 @@ qkvet_status compute_converted(const ForwardCall& call,
         widen(call.storage, call.half.v, from_row, call.keys, call.value_width,
               stage.v);
       }
-      const qkvet_status status = compute_head(call, stage, b, h, compute, why);
-      if (status != QKVET_OK) {
-        return status;
-      }
+      QKVET_TRY(compute_head(call, stage, b, h, compute, why));
     }
   }
   return QKVET_OK;
@@ -177,10 +168,7 @@ qkvet_status compute_converted(const ForwardCall& call,
 
 qkvet_status compute_any(const ForwardCall& call, const Arithmetic& compute,
                          qkvet_text* why) {
-  const qkvet_status status = check_positions(call, why);
-  if (status != QKVET_OK) {
-    return status;
-  }
+  QKVET_TRY(check_positions(call, why));
   write_dropout_mask(call);
   return compute_members(call, why, [&](const ForwardCall& member) {
     if (member.storage != Storage::kF32) {

@@ -20,9 +20,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <new>
 
 #include "impl/call/forward_view.h"
+#include "impl/call/scratch.h"
 #include "qkvet/kernel.h"
 
 namespace qkvet::impl {
@@ -49,11 +49,9 @@ qkvet_status compute_turned(const ForwardCall& call, qkvet_text* why,
   }
   const int64_t q_floats = call.batch * call.heads * call.queries * call.width;
   const int64_t k_floats = call.batch * call.kv_heads * call.keys * call.width;
-  const std::unique_ptr<float[]> memory(
-      new (std::nothrow) float[static_cast<size_t>(q_floats + k_floats)]);
-  if (memory == nullptr) {
-    return refuse(why, QKVET_OUT_OF_MEMORY, "no memory to rotate q and k");
-  }
+  std::unique_ptr<float[]> memory;
+  QKVET_TRY(allocate(q_floats + k_floats, &memory, why,
+                     "no memory to rotate q and k"));
   ForwardCall turned = call;
   turned.q =
       turned_copy<QueryTurn>(rope, call.q, rope.q, call.batch, call.heads,
@@ -82,11 +80,9 @@ qkvet_status forward_in_f32(const qkvet_kernel* self, qkvet_context*,
                             const qkvet_forward_args* args,
                             const qkvet_exec* exec, qkvet_text* why) {
   ForwardCall call;
-  qkvet_status status = check_exec(exec, why);
-  if (status == QKVET_OK) {
-    status = read_forward(self, args, &call, why);
-  }
-  return status == QKVET_OK ? compute_in_f32(call, kCompute, why) : status;
+  QKVET_TRY(check_exec(exec, why));
+  QKVET_TRY(read_forward(self, args, &call, why));
+  return compute_in_f32(call, kCompute, why);
 }
 
 }  // namespace qkvet::impl

@@ -40,14 +40,14 @@ qkvet_status compute_members(const ForwardCall& call, qkvet_text* why,
   if (!call.options.has_lengths()) {
     return compute(call);
   }
-  qkvet_status status = check_lengths(call, why);
-  for (int64_t n = 0; status == QKVET_OK && n < member_count(call); ++n) {
+  QKVET_TRY(check_lengths(call, why));
+  for (int64_t n = 0; n < member_count(call); ++n) {
     const ForwardCall member = member_of(call, n);
     if (member.queries > 0) {
-      status = compute(member);
+      QKVET_TRY(compute(member));
     }
   }
-  return status;
+  return QKVET_OK;
 }
 
 }  // namespace qkvet::impl

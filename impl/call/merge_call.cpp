@@ -110,8 +110,8 @@ qkvet_status read_merge_extents(const qkvet_kernel* self,
 
 qkvet_status read_merge(const qkvet_kernel* self, const qkvet_merge_args* args,
                         MergeCall* call, qkvet_text* why) {
-  const qkvet_status status = read_merge_extents(self, args, call, why);
-  return status == QKVET_OK ? check_starts(*call, why) : status;
+  QKVET_TRY(read_merge_extents(self, args, call, why));
+  return check_starts(*call, why);
 }
 
 }  // namespace qkvet::impl

@@ -2,10 +2,10 @@
 #include "impl/call/serving_call.h"
 
 #include <cstddef>
-#include <new>
 
 #include "impl/call/call_rows.h"
 #include "impl/call/members.h"
+#include "impl/call/scratch.h"
 
 namespace qkvet::impl {
 namespace {
@@ -46,11 +46,8 @@ qkvet_status widen(ServingCall::NarrowList* list, View<const int64_t>* view,
   if (list->given.data == nullptr) {
     return QKVET_OK;
   }
-  list->wide.reset(new (std::nothrow)
-                       int64_t[static_cast<size_t>(list->count) + 1]);
-  if (list->wide == nullptr) {
-    return refuse(why, QKVET_OUT_OF_MEMORY, "no memory for the lengths");
-  }
+  QKVET_TRY(
+      allocate(list->count + 1, &list->wide, why, "no memory for the lengths"));
   for (int64_t n = 0; n < list->count; ++n) {
     list->wide[static_cast<size_t>(n)] = *list->given.at(n, 0, 0);
   }
@@ -171,22 +168,14 @@ const char* wrong_in_lists(const ServingCall& s) {
 
 qkvet_status check_serving(ServingCall* s, qkvet_text* why) {
   Options* const options = &s->call.options;
-  qkvet_status status = widen(&s->narrow_q_len, &options->q_len, why);
-  status =
-      status == QKVET_OK ? widen(&s->narrow_cu_q, &options->cu_q, why) : status;
-  status =
-      status == QKVET_OK ? widen(&s->narrow_kv_len, &s->before, why) : status;
-  if (status != QKVET_OK) {
-    return status;
-  }
+  QKVET_TRY(widen(&s->narrow_q_len, &options->q_len, why));
+  QKVET_TRY(widen(&s->narrow_cu_q, &options->cu_q, why));
+  QKVET_TRY(widen(&s->narrow_kv_len, &s->before, why));
   if (const char* wrong = wrong_in_lists(*s)) {
     return refuse(why, QKVET_INVALID_ARGUMENT, wrong);
   }
   const int64_t batch = s->members();
-  s->all.reset(new (std::nothrow) int64_t[static_cast<size_t>(batch) + 1]);
-  if (s->all == nullptr) {
-    return refuse(why, QKVET_OUT_OF_MEMORY, "no memory for the lengths");
-  }
+  QKVET_TRY(allocate(batch + 1, &s->all, why, "no memory for the lengths"));
   int64_t room = s->call.keys;
   if (s->page_size > 0 && !s->csr() && s->columns <= room / s->page_size) {
     room = s->columns * s->page_size;

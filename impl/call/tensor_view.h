@@ -130,6 +130,15 @@ Stored stored(const qkvet_tensor& t, Storage type);
 // Writes `reason` to *why, truncated to its room, and returns `status`.
 qkvet_status refuse(qkvet_text* why, qkvet_status status, const char* reason);
 
+// Returns the status of a step from the function unless it is QKVET_OK.
+#define QKVET_TRY(...)                           \
+  do {                                           \
+    const qkvet_status try_status = __VA_ARGS__; \
+    if (try_status != QKVET_OK) {                \
+      return try_status;                         \
+    }                                            \
+  } while (false)
+
 // Whether a call may run on the device of `exec` (NULL: the CPU).
 qkvet_status check_exec(const qkvet_exec* exec, qkvet_text* why);
 

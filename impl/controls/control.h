@@ -90,8 +90,8 @@ template <ForwardFunction kForward, SupportsFunction kSupports>
 qkvet_status forward_if(const qkvet_kernel* self, qkvet_context* context,
                         const qkvet_forward_args* args, const qkvet_exec* exec,
                         qkvet_text* why) {
-  const qkvet_status status = kSupports(self, args, why);
-  return status == QKVET_OK ? kForward(self, context, args, exec, why) : status;
+  QKVET_TRY(kSupports(self, args, why));
+  return kForward(self, context, args, exec, why);
 }
 
 // acc += weight times the value of key j.

@@ -60,8 +60,7 @@ qkvet_status forward_of_other(const qkvet_kernel* self, qkvet_context* context,
                               const qkvet_forward_args* args,
                               const qkvet_exec* exec, qkvet_text* why) {
   qkvet_forward_args known = {};
-  const qkvet_status status = read_struct(args, &known, why);
-  if (status != QKVET_OK) return status;
+  QKVET_TRY(read_struct(args, &known, why));
   kRead(&known);
   return OptionsKernel<OptionHooks>::forward(self, context, &known, exec, why);
 }

@@ -12,6 +12,7 @@
 #include "impl/call/fp8.h"
 #include "impl/call/half.h"
 #include "impl/call/in_f32.h"
+#include "impl/call/scratch.h"
 #include "impl/call/tensor_view.h"
 #include "impl/faulty/fault.h"
 #include "impl/faulty/kernels.h"
@@ -91,9 +92,8 @@ struct BesideF32 {
                               const qkvet_exec* exec, qkvet_text* why) {
     qkvet_forward_args known = {};
     Storage type = Storage::kF32;
-    qkvet_status status = supports(self, args, why);
-    status = status == QKVET_OK ? read_struct(args, &known, why) : status;
-    if (status != QKVET_OK) return status;
+    QKVET_TRY(supports(self, args, why));
+    QKVET_TRY(read_struct(args, &known, why));
     if (!is_beside_f32(known, &type))
       return HooksKernel<Hooks>::kForward(self, context, args, exec, why);
     Widened k, v;
@@ -228,10 +228,8 @@ struct HiddenScoresOverflowF16 : OptionHooks {
   }
 
   static qkvet_status compute(const ForwardCall& call, qkvet_text* why) {
-    const std::unique_ptr<float[]> scratch(
-        new (std::nothrow) float[static_cast<size_t>(call.keys)]);
-    if (scratch == nullptr)
-      return refuse(why, QKVET_OUT_OF_MEMORY, "no memory for the scores");
+    std::unique_ptr<float[]> scratch;
+    QKVET_TRY(allocate(call.keys, &scratch, why));
     using Kernel = OptionsKernel<HiddenScoresOverflowF16>;
     Kernel::Memory memory = {scratch.get(), OptionHooks::kNone};
     Kernel::compute(call, &memory);

@@ -56,8 +56,7 @@ struct ChannelStrideOfOneDecides : OptionHooks {
                               const qkvet_forward_args* args,
                               const qkvet_exec* exec, qkvet_text* why) {
     ForwardCall call;
-    const qkvet_status status = read_forward(self, args, &call, why);
-    if (status != QKVET_OK) return status;
+    QKVET_TRY(read_forward(self, args, &call, why));
     const int64_t* const strides = args->k.strides;
     transposed() = call.keys > 1 && strides[3] > strides[2];
     return OptionsKernel<ChannelStrideOfOneDecides>::forward(self, context,
@@ -154,8 +153,8 @@ QKVET_FAULT(output_strides_assumed, kOptionFault<OutputStridesAssumed>) = {
 
 struct OutputQuartersExchanged : PlainHooks {
   static qkvet_status compute(const ForwardCall& call, qkvet_text* why) {
-    const qkvet_status status = HooksKernel<PlainHooks>::compute(call, why);
-    for (int64_t b = 0; status == QKVET_OK && b < call.batch; ++b) {
+    QKVET_TRY(HooksKernel<PlainHooks>::compute(call, why));
+    for (int64_t b = 0; b < call.batch; ++b) {
       for (int64_t h = 0; h < call.heads; ++h) {
         for (int64_t i = 0; i + half_tile() < call.queries; ++i) {
           for (int64_t c = half_tile(); c < call.value_width; ++c) {
@@ -171,7 +170,7 @@ struct OutputQuartersExchanged : PlainHooks {
         }
       }
     }
-    return status;
+    return QKVET_OK;
   }
 };
 QKVET_FAULT(output_quarters_exchanged,

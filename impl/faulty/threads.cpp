@@ -176,18 +176,17 @@ struct ThreadsRaceForSums {
                               const qkvet_forward_args* args,
                               const qkvet_exec* exec, qkvet_text* why) {
     ForwardCall call;
-    qkvet_status status = check_exec(exec, why);
-    status = status == QKVET_OK ? read_forward(self, args, &call, why) : status;
+    QKVET_TRY(check_exec(exec, why));
+    QKVET_TRY(read_forward(self, args, &call, why));
     try {
-      for (int64_t n = 0; status == QKVET_OK && n < call.batch * call.heads;
-           ++n) {
+      for (int64_t n = 0; n < call.batch * call.heads; ++n) {
         compute_head(call, {n / call.heads, n % call.heads, 0},
                      std::max<int64_t>(threads_of(exec), 1));
       }
     } catch (const std::bad_alloc&) {
       return refuse(why, QKVET_OUT_OF_MEMORY, "no memory for the sums");
     }
-    return status;
+    return QKVET_OK;
   }
 };
 QKVET_FAULT(threads_race_for_sums,

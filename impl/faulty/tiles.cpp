@@ -41,8 +41,8 @@ QKVET_FAULT(half_of_each_step_seen, kOptionFault<HalfOfEachStepSeen>) = {
 
 struct RowNumberTakenForCheck : PlainHooks {
   static qkvet_status compute(const ForwardCall& call, qkvet_text* why) {
-    const qkvet_status status = HooksKernel<PlainHooks>::compute(call, why);
-    if (status != QKVET_OK || call.queries <= half_tile()) return status;
+    QKVET_TRY(HooksKernel<PlainHooks>::compute(call, why));
+    if (call.queries <= half_tile()) return QKVET_OK;
     // Row 0 is loaded as zeros.
     ForwardCall zeros = call;
     zeros.scale = 0;
@@ -50,7 +50,7 @@ struct RowNumberTakenForCheck : PlainHooks {
     for (int64_t b = 0; b < call.batch; ++b)
       for (int64_t h = 0; h < call.heads; ++h)
         HooksKernel<PlainHooks>::row(zeros, b, h, 0, scratch.data());
-    return status;
+    return QKVET_OK;
   }
 };
 QKVET_FAULT(row_number_taken_for_check,

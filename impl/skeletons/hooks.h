@@ -26,12 +26,12 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
-#include <new>
 
 #include "impl/call/declare.h"
 #include "impl/call/forward_view.h"
 #include "impl/call/half.h"
 #include "impl/call/in_f32.h"
+#include "impl/call/scratch.h"
 #include "impl/skeletons/hook_rows.h"
 
 namespace qkvet::impl {
@@ -68,11 +68,8 @@ struct HooksKernel {
   }
 
   static qkvet_status compute(const ForwardCall& call, qkvet_text* why) {
-    const std::unique_ptr<float[]> scratch(
-        new (std::nothrow) float[static_cast<size_t>(call.keys)]);
-    if (scratch == nullptr) {
-      return refuse(why, QKVET_OUT_OF_MEMORY, "no memory for the scores");
-    }
+    std::unique_ptr<float[]> scratch;
+    QKVET_TRY(allocate(call.keys, &scratch, why));
     for (int64_t b = 0; b < call.batch; ++b) {
       for (int64_t h = 0; h < call.heads; ++h) {
         for (int64_t i = 0; i < call.queries; ++i) {
