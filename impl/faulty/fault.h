@@ -2,7 +2,7 @@
 // The definition of a fault: the class that replaces one hook of a correct
 // kernel, and a row about it (qkvet_fault, qkvet/kernel.h).
 //
-//   struct NoScale : PlainHooks {
+//   struct NoScale : OptionHooks {
 //     static float scale(const ForwardCall&) { return 1; }
 //   };
 //   QKVET_FAULT(no_scale, kPlainFault<NoScale>) = {

@@ -50,11 +50,12 @@ struct GroupsUnfoldedBothWays {
   static qkvet_status compute(const ForwardCall& call, qkvet_text* why) {
     std::unique_ptr<float[]> scratch;
     QKVET_TRY(allocate(call.keys, &scratch, why));
+    OptionRows<OptionHooks>::Memory memory = {scratch.get(), 0};
     for (int64_t b = 0; b < call.batch; ++b) {
       for (int64_t n = 0; n < call.heads; ++n) {
         const int64_t h = head_of_block(call, n);
         for (int64_t i = 0; h < call.heads && i < call.queries; ++i)
-          HooksKernel<PlainHooks>::row(call, b, h, i, scratch.get());
+          OptionRows<OptionHooks>::row(call, {b, h, i}, &memory);
       }
     }
     return QKVET_OK;

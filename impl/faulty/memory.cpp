@@ -156,11 +156,11 @@ struct PartsInScratchOfStorageSize {
   // The memory goes where a kernel with a context has its context.
   static qkvet_status compute(const ForwardCall& call, qkvet_context* memory,
                               qkvet_text*) {
-    auto* const scores = reinterpret_cast<float*>(memory);
+    using Kernel = OptionRows<OptionHooks>;
+    Kernel::Memory scores = {reinterpret_cast<float*>(memory), 0};
     for (int64_t h = 0; h < call.heads * call.batch; ++h)
       for (int64_t i = 0; i < call.queries; ++i)
-        HooksKernel<PlainHooks>::row(call, h / call.heads, h % call.heads, i,
-                                     scores);
+        Kernel::row(call, {h / call.heads, h % call.heads, i}, &scores);
     return QKVET_OK;
   }
 
@@ -210,7 +210,7 @@ struct RowPaddingOverNextHead {
 
   // As if the heads had been done from the last to the first.
   static qkvet_status compute(const ForwardCall& call, qkvet_text* why) {
-    QKVET_TRY(HooksKernel<PlainHooks>::compute(call, why));
+    QKVET_TRY(OptionsKernel<OptionHooks>::compute_whole(call, why));
     const int64_t rest = call.queries % half_tile();
     const int64_t padding = rest == 0 ? 0 : half_tile() - rest;
     for (int64_t b = 0; b < call.batch; ++b)

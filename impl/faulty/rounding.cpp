@@ -17,7 +17,6 @@
 #include "impl/faulty/fault.h"
 #include "impl/faulty/kernels.h"
 #include "impl/skeletons/f64_rows.h"
-#include "impl/skeletons/hooks.h"
 #include "impl/skeletons/tile.h"
 
 namespace qkvet::impl {
@@ -73,6 +72,9 @@ class Widened {
 
 // The kernel of such a fault: a hook that asks rounded_storage().
 template <class Hooks>
+constexpr ForwardFunction in_f32 =
+    forward_in_f32<OptionsKernel<Hooks>::compute_whole>;
+template <class Hooks>
 struct BesideF32 {
   static qkvet_status supports(const qkvet_kernel* self,
                                const qkvet_forward_args* args,
@@ -83,8 +85,8 @@ struct BesideF32 {
     if (status != QKVET_OK || !is_beside_f32(known, &type))
       return status == QKVET_OK ? supports_forward(self, args, why) : status;
     known.k.dtype = known.v.dtype = kF32;
-    const qkvet_kernel in_f32 = of_f32(*self, &type);
-    return supports_forward(&in_f32, &known, why);
+    const qkvet_kernel widened = of_f32(*self, &type);
+    return supports_forward(&widened, &known, why);
   }
 
   static qkvet_status forward(const qkvet_kernel* self, qkvet_context* context,
@@ -95,12 +97,12 @@ struct BesideF32 {
     QKVET_TRY(supports(self, args, why));
     QKVET_TRY(read_struct(args, &known, why));
     if (!is_beside_f32(known, &type))
-      return HooksKernel<Hooks>::kForward(self, context, args, exec, why);
+      return in_f32<Hooks>(self, context, args, exec, why);
     Widened k, v;
     if (!k.widen(type, &known.k) || !v.widen(type, &known.v))
       return refuse(why, QKVET_OUT_OF_MEMORY, "no memory to widen k and v");
-    const qkvet_kernel in_f32 = of_f32(*self, &type);
-    return HooksKernel<Hooks>::kForward(&in_f32, context, &known, exec, why);
+    const qkvet_kernel widened = of_f32(*self, &type);
+    return in_f32<Hooks>(&widened, context, &known, exec, why);
   }
   static bool is_beside_f32(const qkvet_forward_args& args, Storage* type) {
     return is_same(args.q.dtype, kF32) && is_same(args.o.dtype, kF32) &&
@@ -120,7 +122,7 @@ constexpr qkvet_kernel kHalfFault =
     with(kForwardFault<BesideF32<Hooks>::forward, &kHalfAndBesideF32>,
          &qkvet_kernel::supports, BesideF32<Hooks>::supports);
 
-struct AccumulatesInHalf : PlainHooks {
+struct AccumulatesInHalf : OptionHooks {
   static float add_value(const ForwardCall& call, float acc, float term) {
     return round_to(rounded_storage(call), acc + term);
   }
@@ -135,8 +137,9 @@ QKVET_FAULT(accumulates_in_half, kHalfFault<AccumulatesInHalf>) = {
 };
 
 // In bf16 the sum stops at 256: 256 + 1 rounds to 256.
-struct DenominatorInHalf : PlainHooks {
-  static float add(const ForwardCall& call, float sum, float weight) {
+struct DenominatorInHalf : OptionHooks {
+  static float add(const ForwardCall& call, RowAt, int64_t, float sum,
+                   float weight) {
     return round_to(rounded_storage(call), sum + weight);
   }
 };
@@ -152,8 +155,8 @@ QKVET_FAULT(denominator_in_half, kHalfFault<DenominatorInHalf>) = {
 
 // One rounding of P may be declared; here none is, because its author takes
 // both casts for free.
-struct PRoundedTwice : PlainHooks {
-  static float weight(const ForwardCall& call, float weight, float sum) {
+struct PRoundedTwice : OptionHooks {
+  static float met(const ForwardCall& call, float weight, float sum) {
     return round_to(rounded_storage(call),
                     round_to(rounded_storage(call), weight) / sum);
   }
@@ -168,7 +171,7 @@ QKVET_FAULT(p_rounded_twice, kHalfFault<PRoundedTwice>) = {
     .killed_by = {"agrees_with_oracle"},
 };
 
-struct Bf16Truncates : PlainHooks {
+struct Bf16Truncates : OptionHooks {
   static float output(const ForwardCall&, float acc, float sum) {
     const auto bits = std::bit_cast<uint32_t>(acc / sum);
     return std::bit_cast<float>(bits & 0xffff0000u);
@@ -182,8 +185,8 @@ QKVET_FAULT(bf16_truncates, kPlainFault<Bf16Truncates, &kBf16Capabilities>) = {
     .killed_by = {"agrees_with_oracle"},
 };
 
-struct WeightsTruncatedForValues : PlainHooks {
-  static float weight(const ForwardCall&, float weight, float) {
+struct WeightsTruncatedForValues : OptionHooks {
+  static float met(const ForwardCall&, float weight, float) {
     return std::bit_cast<float>(std::bit_cast<uint32_t>(weight) & 0xffff0000u);
   }
 };
@@ -226,19 +229,9 @@ struct HiddenScoresOverflowF16 : OptionHooks {
     }
     return acc / sum;
   }
-
-  static qkvet_status compute(const ForwardCall& call, qkvet_text* why) {
-    std::unique_ptr<float[]> scratch;
-    QKVET_TRY(allocate(call.keys, &scratch, why));
-    using Kernel = OptionsKernel<HiddenScoresOverflowF16>;
-    Kernel::Memory memory = {scratch.get(), OptionHooks::kNone};
-    Kernel::compute(call, &memory);
-    return QKVET_OK;
-  }
 };
 QKVET_FAULT(hidden_scores_overflow_f16,
-            kForwardFault<forward_in_f32<HiddenScoresOverflowF16::compute>,
-                          &kF16WithMask>) = {
+            kPlainFault<HiddenScoresOverflowF16, &kF16WithMask>) = {
     .when = "rows(seen == 0)",
     .cause = "hidden scores are -1e9, which f16 stores as -infinity: the "
              "sentinel was chosen for f32",
@@ -249,8 +242,8 @@ QKVET_FAULT(hidden_scores_overflow_f16,
                   "agrees_with_oracle"},
 };
 
-struct WeightsInFp8SumIsNot : PlainHooks {
-  static float weight(const ForwardCall&, float weight, float) {
+struct WeightsInFp8SumIsNot : OptionHooks {
+  static float met(const ForwardCall&, float weight, float) {
     return e4m3_to_f32(f64_to_e4m3(static_cast<double>(weight)));
   }
 };

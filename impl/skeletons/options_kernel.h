@@ -12,7 +12,6 @@
 
 #include "impl/call/declare.h"
 #include "impl/call/scratch.h"
-#include "impl/skeletons/hooks.h"
 #include "impl/skeletons/option_rows.h"
 
 namespace qkvet::impl {
@@ -37,6 +36,15 @@ struct OptionsKernel {
         }
       }
     }
+  }
+
+  // A call without lengths in f32 (in_f32.h).
+  static qkvet_status compute_whole(const ForwardCall& call, qkvet_text* why) {
+    std::unique_ptr<float[]> scratch;
+    QKVET_TRY(allocate(call.keys, &scratch, why));
+    Memory memory = {scratch.get(), OptionHooks::kNone};
+    compute(call, &memory);
+    return QKVET_OK;
   }
 
   static qkvet_status forward(const qkvet_kernel* self, qkvet_context*,
@@ -72,6 +80,9 @@ struct OptionsKernel {
     return QKVET_OK;
   }
 };
+
+// The declaration of this kernel and of those that replace a hook.
+inline constexpr qkvet_precision kHooksPrecision = sequential_f32();
 
 }  // namespace qkvet::impl
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The hooks of a third correct kernel, an online softmax: half_tile() keys at a
+// The hooks of another correct kernel, an online softmax: half_tile() keys at a
 // time, including hidden ones; sums are rescaled when the maximum grows. It has
 // the hooks of option_hooks.h for visible keys and scores, and these hooks of a
 // tile:
