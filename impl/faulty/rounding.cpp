@@ -17,7 +17,6 @@
 #include "impl/faulty/fault.h"
 #include "impl/faulty/kernels.h"
 #include "impl/skeletons/f64_rows.h"
-#include "impl/skeletons/tile.h"
 
 namespace qkvet::impl {
 
@@ -265,73 +264,21 @@ constexpr qkvet_precision kPutOffPrecision = [] {
 
 // Only the end of the range of e4m3 is here and not its steps, which would show
 // in every call.
-template <class Hooks>
-struct RowsPutOffRescaling : OptionRowBase<Hooks> {
+struct PutOffRescaling : TiledHooks {
   static constexpr float kRange = 256;  // of weights of a fresh maximum
   // Below 8 ln 2 = 5.5451...: the lag is computed with a rounding of its own.
   static constexpr float kLag = 5.5f;
 
-  using typename OptionRowBase<Hooks>::Memory;
-  using OptionRowBase<Hooks>::score;
-  using OptionRowBase<Hooks>::sees;
-
-  // Sums so far; those of values stand in o.
-  struct Running {
-    float reference, sum;
-  };
-
-  static void rescale(const ForwardCall& call, float max, Running* row,
-                      float* o) {
-    if (max <= row->reference + kLag) return;
-    const float factor = std::exp(row->reference - max);
-    row->reference = max;
-    row->sum *= factor;
-    for (int64_t c = 0; c < call.value_width; ++c)
-      o[c * call.o.step[3]] *= factor;
+  static float raised(float old, float max) {
+    return max <= old + kLag ? old : max;
   }
-
-  static void add_tile(const ForwardCall& call, RowAt at, int64_t begin,
-                       float* weights, Running* row) {
-    float* const o = call.o.at(at.b, at.h, at.i);
-    const int64_t end = std::min(begin + half_tile(), call.keys);
-    float max = OptionHooks::kNone;
-    for (int64_t j = begin; j < end; ++j) {
-      if (sees(call, at, j)) {
-        weights[j] = score(call, at, j);
-        max = std::fmax(max, weights[j]);
-      }
-    }
-    rescale(call, max, row, o);
-    const RowAt kv = Hooks::kv_head(call, at);
-    for (int64_t j = begin; j < end; ++j) {
-      if (!sees(call, at, j)) continue;
-      const float weight = std::exp(weights[j] - row->reference);
-      row->sum += weight;
-      const float stored = std::min(kRange * weight, kLargestE4m3) / kRange;
-      for (int64_t c = 0; c < call.value_width; ++c)
-        o[c * call.o.step[3]] +=
-            stored * call.v.at(kv.b, kv.h, j)[c * call.v.step[3]];
-    }
-  }
-
-  static void row(const ForwardCall& call, RowAt at, Memory* memory) {
-    float* const o = call.o.at(at.b, at.h, at.i);
-    Running row = {OptionHooks::kNone, 0};
-    for (int64_t c = 0; c < call.value_width; ++c) o[c * call.o.step[3]] = 0;
-    for (int64_t j = 0; j < call.keys; j += half_tile())
-      add_tile(call, at, j, memory->weights, &row);
-    const bool seen = row.reference > OptionHooks::kNone;
-    for (int64_t c = 0; seen && c < call.value_width; ++c)
-      o[c * call.o.step[3]] /= row.sum;
-    if (call.lse.data != nullptr)
-      *call.lse.at(at.b, at.h, at.i) =
-          seen ? row.reference + std::log(row.sum) : OptionHooks::kNone;
+  static float met(const ForwardCall&, float weight, float) {
+    return std::min(kRange * weight, kLargestE4m3) / kRange;
   }
 };
-
 QKVET_FAULT(
     put_off_rescaling_leaves_fp8,
-    kOptionFaultOn<RowsPutOffRescaling, OptionHooks, 0, &kPutOffPrecision>) = {
+    kOptionFaultOn<TiledRows, PutOffRescaling, 0, &kPutOffPrecision>) = {
     .when = "Tk > 2 && rows(seen > 1)",
     .cause = "weights of 1 are stored as 256, and a rescaling is put off until "
              "they are 256: both need the range of fp8",
