@@ -186,11 +186,11 @@ def self_test() -> None:
     spdx = "// SPDX-License-Identifier: Apache-2.0\n"
     bad = {
         "impl/x.cpp": spdx + '#include "core/case/case.h"\n',
-        "reference/x.cpp": spdx + '#include "impl/abi/declare.h"\n',
+        "reference/x.cpp": spdx + '#include "impl/call/declare.h"\n',
         "core/x.cpp": spdx + "#include <rapidcheck.h>\n",
         "core/z.cpp": "int x;\n",
         "attic/x.cpp": spdx,
-        "examples/x.cpp": spdx + '#include "impl/abi/declare.h"\n',
+        "examples/x.cpp": spdx + '#include "impl/call/declare.h"\n',
         "cli/x.cpp": spdx + "namespace qkvet {\n",
         "golden/x.cpp": spdx + "namespace qkvet::goldenrod {\n",
     }

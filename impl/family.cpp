@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "impl/abi/forward_view.h"
+#include "impl/call/forward_view.h"
 #include "qkvet/kernel.h"
 #ifdef QKVET_FAMILY_OF_FAULTS
 #include "impl/faulty/fault.h"

@@ -18,13 +18,13 @@
 #include <limits>
 #include <new>
 
-#include "impl/abi/declare.h"
-#include "impl/abi/forward_view.h"
-#include "impl/abi/half.h"
-#include "impl/abi/in_f32.h"
-#include "impl/abi/members.h"
 #include "impl/avx2/flash_kernel.h"
 #include "impl/avx2/gradient.h"
+#include "impl/call/declare.h"
+#include "impl/call/forward_view.h"
+#include "impl/call/half.h"
+#include "impl/call/in_f32.h"
+#include "impl/call/members.h"
 #include "impl/skeletons/backward_kernel.h"
 
 namespace qkvet::impl {
@@ -58,10 +58,7 @@ qkvet_status open(const qkvet_kernel*, const qkvet_exec* exec,
     return refuse(why, QKVET_UNAVAILABLE,
                   "needs AVX2 and FMA, which this CPU does not have");
   }
-  const qkvet_status status = check_exec(exec, why);
-  if (status != QKVET_OK) {
-    return status;
-  }
+  QKVET_TRY(check_exec(exec, why));
   *context = new (std::nothrow) qkvet_context;
   return *context != nullptr
              ? QKVET_OK
@@ -293,13 +290,8 @@ qkvet_status forward(const qkvet_kernel* self, qkvet_context* context,
     return refuse(why, QKVET_INVALID_ARGUMENT, "open() has not succeeded");
   }
   ForwardCall call;
-  qkvet_status status = check_exec(exec, why);
-  if (status == QKVET_OK) {
-    status = read_forward(self, args, &call, why);
-  }
-  if (status != QKVET_OK) {
-    return status;
-  }
+  QKVET_TRY(check_exec(exec, why));
+  QKVET_TRY(read_forward(self, args, &call, why));
   if (call.options.rope.present()) {
     return compute_in_f32(call, ComputeIn{compute_f32, context}, why);
   }

@@ -6,9 +6,9 @@
 
 #include <cstddef>
 
-#include "impl/abi/declare.h"
-#include "impl/abi/forward_view.h"
 #include "impl/avx2/flash_kernel.h"
+#include "impl/call/declare.h"
+#include "impl/call/forward_view.h"
 
 // Memory shared by calls, grown when needed.
 struct qkvet_context {

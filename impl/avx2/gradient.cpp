@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "impl/avx2/gradient.h"
 
-#include "impl/abi/backward_call.h"
 #include "impl/avx2/gradient_rows.h"
+#include "impl/call/backward_call.h"
 
 namespace qkvet::impl {
 namespace {

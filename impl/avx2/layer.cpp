@@ -21,14 +21,14 @@
 #include <utility>
 #include <vector>
 
-#include "impl/abi/layer_call.h"
-#include "impl/abi/layer_gradient_call.h"
-#include "impl/abi/open_on_avx2.h"
-#include "impl/abi/tensor_view.h"
 #include "impl/avx2/flash.h"
 #include "impl/avx2/flash_kernel.h"
 #include "impl/avx2/gradient.h"
 #include "impl/avx2/layer_stages.h"
+#include "impl/call/layer_call.h"
+#include "impl/call/layer_gradient_call.h"
+#include "impl/call/open_on_avx2.h"
+#include "impl/call/tensor_view.h"
 #include "impl/skeletons/backward_kernel.h"
 #include "impl/skeletons/layer_returned.h"
 
@@ -48,10 +48,7 @@ qkvet_status compute(const LayerCall& call, qkvet_text* why) {
   OwnContext own;
   LayerStages stages(call);
   const ForwardCall heads = stages.heads(call);
-  const qkvet_status status = attend_with_flash(heads, &own.context, why);
-  if (status != QKVET_OK) {
-    return status;
-  }
+  QKVET_TRY(attend_with_flash(heads, &own.context, why));
   write_rows(call, project(stages.attended, call.w_o), call.y);
   if (call.weights.present()) {
     write_weights(heads, call.weights, share_of);
@@ -92,10 +89,7 @@ qkvet_status through_attention(const LayerCall& call, LayerStages* stages,
   BackwardCall b;
   b.forward = stages->heads(call);
   b.forward.lse = {lse.data(), {call.heads * call.tokens, call.tokens, 1}};
-  const qkvet_status status = attend_with_flash(b.forward, &own.context, why);
-  if (status != QKVET_OK) {
-    return status;
-  }
+  QKVET_TRY(attend_with_flash(b.forward, &own.context, why));
   const int64_t d = call.width, dv = call.value_width;
   b.q = stages->q.stored_heads(call, d);
   b.k = stages->k.stored_heads(call, d);
@@ -118,10 +112,7 @@ qkvet_status differentiate(const LayerGradientCall& g, qkvet_text* why) {
                          LayerRows(d_y.rows, call.w_k.columns),
                          LayerRows(d_y.rows, call.w_v.columns),
                          product(d_y, transposed(matrix_of(call.w_o)))};
-  const qkvet_status status = through_attention(call, &stages, &grad, why);
-  if (status != QKVET_OK) {
-    return status;
-  }
+  QKVET_TRY(through_attention(call, &stages, &grad, why));
   grad.q = turned<TurnBack>(call, call.heads, std::move(grad.q));
   grad.k = turned<TurnBack>(call, call.kv_heads, std::move(grad.k));
   write_parameters(stages.attended, d_y, g.d_w_o);
@@ -150,21 +141,19 @@ qkvet_status forward(const qkvet_kernel* self, qkvet_context*,
                      qkvet_text* why) {
   qkvet_layer_args known = {};
   LayerCall call;
-  qkvet_status status = check_exec(exec, why);
-  status = status == QKVET_OK ? read_struct(args, &known, why) : status;
-  status = status == QKVET_OK ? read_layer(self, known, &call, why) : status;
-  return status == QKVET_OK ? within_memory(call, compute, why) : status;
+  QKVET_TRY(check_exec(exec, why));
+  QKVET_TRY(read_struct(args, &known, why));
+  QKVET_TRY(read_layer(self, known, &call, why));
+  return within_memory(call, compute, why);
 }
 
 qkvet_status backward(const qkvet_kernel* self, qkvet_context*,
                       const qkvet_layer_backward_args* args,
                       const qkvet_exec* exec, qkvet_text* why) {
   LayerGradientCall call;
-  qkvet_status status = check_exec(exec, why);
-  if (status == QKVET_OK) {
-    status = read_layer_gradient(self, args, &call, why);
-  }
-  return status == QKVET_OK ? within_memory(call, differentiate, why) : status;
+  QKVET_TRY(check_exec(exec, why));
+  QKVET_TRY(read_layer_gradient(self, args, &call, why));
+  return within_memory(call, differentiate, why);
 }
 
 constexpr qkvet_layer_table kTable = layer_table(forward, kF32);

@@ -7,11 +7,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "impl/abi/forward_view.h"
-#include "impl/abi/layer_call.h"
-#include "impl/abi/rope.h"
-#include "impl/abi/tensor_view.h"
 #include "impl/avx2/matrix_product.h"
+#include "impl/call/forward_view.h"
+#include "impl/call/layer_call.h"
+#include "impl/call/rope.h"
+#include "impl/call/tensor_view.h"
 
 namespace qkvet::impl {
 

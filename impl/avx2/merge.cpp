@@ -15,10 +15,10 @@
 #include <memory>
 #include <new>
 
-#include "impl/abi/merge_call.h"
-#include "impl/abi/open_on_avx2.h"
 #include "impl/avx2/flash.h"
 #include "impl/avx2/merge_rows.h"
+#include "impl/call/merge_call.h"
+#include "impl/call/open_on_avx2.h"
 #include "impl/skeletons/merge_skeleton.h"
 
 namespace qkvet::impl {

@@ -56,10 +56,10 @@ bool has_elements(const qkvet_tensor& tensor) {
 qkvet_status supports_block(const qkvet_kernel* self,
                             const qkvet_forward_args* args, qkvet_text* why) {
   qkvet_forward_args known = {};
-  qkvet_status status = supports_forward(self, args, why);
-  status = status == QKVET_OK ? read_struct(args, &known, why) : status;
-  if (status != QKVET_OK || !has_elements(known.q)) {
-    return status;
+  QKVET_TRY(supports_forward(self, args, why));
+  QKVET_TRY(read_struct(args, &known, why));
+  if (!has_elements(known.q)) {
+    return QKVET_OK;
   }
   const Block block(known);
   const bool together = behind(known.k, 0) == block.args.k.data &&
@@ -74,10 +74,7 @@ qkvet_status forward_block(const qkvet_kernel* self, qkvet_context* context,
                            const qkvet_forward_args* args,
                            const qkvet_exec* exec, qkvet_text* why) {
   qkvet_forward_args known = {};
-  const qkvet_status status = read_struct(args, &known, why);
-  if (status != QKVET_OK) {
-    return status;
-  }
+  QKVET_TRY(read_struct(args, &known, why));
   const Block block(known);
   const qkvet_forward_args* const from =
       has_elements(known.q) ? &block.args : args;
@@ -134,12 +131,11 @@ qkvet_status forward_pages_whole(const qkvet_kernel* self,
                                  const qkvet_forward_args* args,
                                  const qkvet_exec* exec, qkvet_text* why) {
   ServingCall s;
-  qkvet_status status =
-      ServingKernel<ServingHooks, compute_rows<PlainRow>>::forward(
-          self, context, args, exec, why);
-  status = status == QKVET_OK ? read_serving(self, args, &s, why) : status;
+  using Serving = ServingKernel<ServingHooks, compute_rows<PlainRow>>;
+  QKVET_TRY(Serving::forward(self, context, args, exec, why));
+  QKVET_TRY(read_serving(self, args, &s, why));
   const View<float>& o = s.call.o;
-  for (int64_t b = 0; status == QKVET_OK && b < s.call.batch; ++b) {
+  for (int64_t b = 0; b < s.call.batch; ++b) {
     for (int64_t h = 0; h < s.call.heads; ++h) {
       const float zero = last_page_times_zero(s, b, h / s.call.group());
       for (int64_t i = 0; i < s.call.queries; ++i) {
@@ -149,7 +145,7 @@ qkvet_status forward_pages_whole(const qkvet_kernel* self,
       }
     }
   }
-  return status;
+  return QKVET_OK;
 }
 
 constexpr qkvet_dialect kFiniteSlots = [] {

@@ -10,7 +10,7 @@
 
 #include <cstdint>
 
-#include "impl/abi/half.h"
+#include "impl/call/half.h"
 #include "qkvet/kernel.h"
 
 namespace qkvet::impl {

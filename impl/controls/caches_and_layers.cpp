@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "impl/abi/half.h"
+#include "impl/call/half.h"
 #include "impl/controls/control.h"
 #include "impl/kv_cache/quantised.h"
 #include "impl/kv_cache/turned.h"

@@ -10,8 +10,9 @@
 #include <thread>
 #include <vector>
 
-#include "impl/abi/in_f32.h"
-#include "impl/abi/tensor_view.h"
+#include "impl/call/in_f32.h"
+#include "impl/call/scratch.h"
+#include "impl/call/tensor_view.h"
 #include "impl/controls/control.h"
 #include "impl/skeletons/f64_rows.h"
 #include "impl/skeletons/serving_skeleton.h"
@@ -26,10 +27,7 @@ constexpr Arithmetic kPlainest = {};
 qkvet_status supports_either(const qkvet_kernel* self,
                              const qkvet_forward_args* args, qkvet_text* why) {
   qkvet_forward_args known = {};
-  const qkvet_status status = read_struct(args, &known, why);
-  if (status != QKVET_OK) {
-    return status;
-  }
+  QKVET_TRY(read_struct(args, &known, why));
   const int hiding = !is_absent(known.mask) + !is_absent(known.bias) +
                      (known.causal != QKVET_CAUSAL_NONE);
   return hiding > 1 ? refuse(why, QKVET_UNSUPPORTED,
@@ -73,9 +71,9 @@ constexpr qkvet_capabilities kPagesCapabilities = [] {
 qkvet_status supports_pages(const qkvet_kernel* self,
                             const qkvet_forward_args* args, qkvet_text* why) {
   ServingCall serving;
-  const qkvet_status status = read_serving(self, args, &serving, why);
-  return status != QKVET_OK || serving.page_size == 4 || serving.page_size == 16
-             ? status
+  QKVET_TRY(read_serving(self, args, &serving, why));
+  return serving.page_size == 4 || serving.page_size == 16
+             ? QKVET_OK
              : refuse(why, QKVET_UNSUPPORTED,
                       "k and v must be pages of 4 or 16 tokens");
 }
@@ -117,11 +115,10 @@ constexpr qkvet_capabilities kGroupsCapabilities = [] {
 qkvet_status supports_groups(const qkvet_kernel* self,
                              const qkvet_forward_args* args, qkvet_text* why) {
   ServingCall serving;
-  const qkvet_status status = read_serving(self, args, &serving, why);
-  return status != QKVET_OK || serving.group > 0
-             ? status
-             : refuse(why, QKVET_UNSUPPORTED,
-                      "keys must be in groups of channels");
+  QKVET_TRY(read_serving(self, args, &serving, why));
+  return serving.group > 0 ? QKVET_OK
+                           : refuse(why, QKVET_UNSUPPORTED,
+                                    "keys must be in groups of channels");
 }
 
 qkvet_status forward_groups(const qkvet_kernel* self, qkvet_context* context,
@@ -151,10 +148,7 @@ qkvet_status forward_latent(const qkvet_kernel* self, qkvet_context* context,
                             const qkvet_forward_args* args,
                             const qkvet_exec* exec, qkvet_text* why) {
   qkvet_forward_args known = {};
-  const qkvet_status status = read_struct(args, &known, why);
-  if (status != QKVET_OK) {
-    return status;
-  }
+  QKVET_TRY(read_struct(args, &known, why));
   known.struct_size = sizeof(known);
   known.v.data = known.k.data;
   known.v.byte_offset = known.k.byte_offset;
@@ -201,29 +195,21 @@ qkvet_status forward_gathered_batch(const qkvet_kernel* self,
                                     const qkvet_forward_args* args,
                                     const qkvet_exec* exec, qkvet_text* why) {
   ServingCall s;
-  qkvet_status status = check_exec(exec, why);
-  status = status == QKVET_OK ? read_serving(self, args, &s, why) : status;
-  if (status != QKVET_OK || !s.packed()) {
-    return status != QKVET_OK
-               ? status
-               : Serving::forward(self, context, args, exec, why);
+  QKVET_TRY(check_exec(exec, why));
+  QKVET_TRY(read_serving(self, args, &s, why));
+  if (!s.packed()) {
+    return Serving::forward(self, context, args, exec, why);
   }
-  status = check_serving(&s, why);
-  status = status == QKVET_OK ? check_positions(s.call, why) : status;
-  if (status != QKVET_OK) {
-    return status;
-  }
+  QKVET_TRY(check_serving(&s, why));
+  QKVET_TRY(check_positions(s.call, why));
   for (int64_t m = s.members() - 1; m >= 0; --m) {
     ServingHooks::append(s, m);
   }
   const int64_t bytes = s.all[static_cast<size_t>(s.members())] *
                         s.call.kv_heads * (s.call.width + s.call.value_width) *
                         bytes_of(s.call.storage);
-  const std::unique_ptr<char[]> memory(
-      new (std::nothrow) char[static_cast<size_t>(bytes)]);
-  if (memory == nullptr) {
-    return refuse(why, QKVET_OUT_OF_MEMORY, "no memory to gather the pages");
-  }
+  std::unique_ptr<char[]> memory;
+  QKVET_TRY(allocate(bytes, &memory, why, "no memory to gather the pages"));
   if (s.call.storage == Storage::kF32) {
     gather_all(s, memory.get(), &s.call.k, &s.call.v);
   } else {
@@ -308,12 +294,9 @@ qkvet_status forward_keeping(const qkvet_kernel* self, qkvet_context* context,
                              const qkvet_exec* exec, qkvet_text* why) {
   // Never destroyed, because its threads wait in it.
   static KeptByProcess& kept = *new KeptByProcess;
-  const qkvet_status status =
-      kRowForward<Controlled>(self, context, args, exec, why);
-  if (status == QKVET_OK) {  // only then are the extents known
-    kept.keep(args->q.shape[2]);
-  }
-  return status;
+  QKVET_TRY(kRowForward<Controlled>(self, context, args, exec, why));
+  kept.keep(args->q.shape[2]);  // only now are the extents known
+  return QKVET_OK;
 }
 
 }  // namespace

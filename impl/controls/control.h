@@ -3,8 +3,8 @@
 #ifndef QKVET_IMPL_CONTROLS_CONTROL_H_
 #define QKVET_IMPL_CONTROLS_CONTROL_H_
 
-#include "impl/abi/collected.h"
-#include "impl/abi/declare.h"
+#include "impl/call/collected.h"
+#include "impl/call/declare.h"
 #include "impl/controls/arithmetic.h"
 #include "impl/controls/declared.h"
 #include "impl/controls/engine.h"
@@ -90,8 +90,8 @@ template <ForwardFunction kForward, SupportsFunction kSupports>
 qkvet_status forward_if(const qkvet_kernel* self, qkvet_context* context,
                         const qkvet_forward_args* args, const qkvet_exec* exec,
                         qkvet_text* why) {
-  const qkvet_status status = kSupports(self, args, why);
-  return status == QKVET_OK ? kForward(self, context, args, exec, why) : status;
+  QKVET_TRY(kSupports(self, args, why));
+  return kForward(self, context, args, exec, why);
 }
 
 // acc += weight times the value of key j.

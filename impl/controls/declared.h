@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "impl/abi/declare.h"
+#include "impl/call/declare.h"
 #include "impl/controls/arithmetic.h"
 
 namespace qkvet::impl {

@@ -4,10 +4,9 @@
 #include <cmath>
 #include <cstdint>
 
-#include "impl/abi/tensor_view.h"
+#include "impl/call/tensor_view.h"
 #include "impl/controls/control.h"
 #include "impl/skeletons/backward_kernel.h"
-#include "impl/skeletons/hooks.h"
 #include "impl/skeletons/options_kernel.h"
 
 namespace qkvet::impl {

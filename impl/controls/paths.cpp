@@ -8,10 +8,10 @@
 #include <cmath>
 #include <cstdint>
 #include <memory>
-#include <new>
 
-#include "impl/abi/in_f32.h"
-#include "impl/abi/tensor_view.h"
+#include "impl/call/in_f32.h"
+#include "impl/call/scratch.h"
+#include "impl/call/tensor_view.h"
 #include "impl/controls/control.h"
 #include "impl/faulty/kernels.h"
 #include "impl/skeletons/option_hooks.h"
@@ -72,11 +72,8 @@ qkvet_status forward_by(const qkvet_kernel* self, qkvet_context* context,
                         const qkvet_forward_args* args, const qkvet_exec* exec,
                         qkvet_text* why) {
   qkvet_forward_args known = {};
-  qkvet_status status = supports_forward(self, args, why);
-  status = status == QKVET_OK ? read_struct(args, &known, why) : status;
-  if (status != QKVET_OK) {
-    return status;
-  }
+  QKVET_TRY(supports_forward(self, args, why));
+  QKVET_TRY(read_struct(args, &known, why));
   return forward_as(kChoice(known) ? kYes : kNo, self, context, args, exec,
                     why);
 }
@@ -125,10 +122,7 @@ qkvet_status forward_by_mask(const qkvet_kernel* self, qkvet_context* context,
                              const qkvet_forward_args* args,
                              const qkvet_exec* exec, qkvet_text* why) {
   qkvet_forward_args known = {};
-  const qkvet_status status = read_struct(args, &known, why);
-  if (status != QKVET_OK) {
-    return status;
-  }
+  QKVET_TRY(read_struct(args, &known, why));
   if (known.dropout_p != 0 || !is_absent(known.dropout_mask)) {
     return OptionsKernel<OptionHooks>::forward(self, context, args, exec, why);
   }
@@ -233,11 +227,9 @@ void attend_rows_together(const ForwardCall& call, RowAt at, float* memory) {
 }
 
 qkvet_status compute_together(const ForwardCall& call, qkvet_text* why) {
-  const std::unique_ptr<float[]> memory(new (
-      std::nothrow) float[static_cast<size_t>(kRowsOfTile * call.value_width)]);
-  if (memory == nullptr) {
-    return refuse(why, QKVET_OUT_OF_MEMORY, "no memory for four rows");
-  }
+  std::unique_ptr<float[]> memory;
+  QKVET_TRY(allocate(kRowsOfTile * call.value_width, &memory, why,
+                     "no memory for four rows"));
   for (int64_t b = 0; b < call.batch; ++b) {
     for (int64_t h = 0; h < call.heads; ++h) {
       for (int64_t row = 0; row < call.queries; row += kRowsOfTile) {
@@ -296,13 +288,10 @@ void attend_centred(const ForwardCall& call, RowAt at, const double* centre,
 }
 
 qkvet_status compute_centred(const ForwardCall& call, qkvet_text* why) {
-  const std::unique_ptr<double[]> doubles(
-      new (std::nothrow) double[static_cast<size_t>(call.keys + call.width)]);
-  const std::unique_ptr<float[]> acc(
-      new (std::nothrow) float[static_cast<size_t>(call.value_width)]);
-  if (doubles == nullptr || acc == nullptr) {
-    return refuse(why, QKVET_OUT_OF_MEMORY, "no memory for the scores");
-  }
+  std::unique_ptr<double[]> doubles;
+  std::unique_ptr<float[]> acc;
+  QKVET_TRY(allocate(call.keys + call.width, &doubles, why));
+  QKVET_TRY(allocate(call.value_width, &acc, why));
   double* const centre = doubles.get() + call.keys;
   for (int64_t b = 0; b < call.batch; ++b) {
     for (int64_t h = 0; h < call.heads; ++h) {

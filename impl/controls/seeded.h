@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "impl/abi/half.h"
+#include "impl/call/half.h"
 
 namespace qkvet::impl {
 

@@ -42,7 +42,7 @@ struct ScratchOfThread : OptionHooks {
 
 QKVET_CONTROL(plain_hooks,
               "the skeleton of the faulty kernels, without a fault",
-              kPlainFault<PlainHooks, &kCommonCapabilities>);
+              kPlainFault<OptionHooks, &kCommonCapabilities>);
 
 QKVET_CONTROL(option_hooks,
               "the skeleton of the faults of options, without a fault",

@@ -5,7 +5,7 @@
 #ifndef QKVET_IMPL_CUDA_ARITHMETIC_H_
 #define QKVET_IMPL_CUDA_ARITHMETIC_H_
 
-#include "impl/abi/declare.h"
+#include "impl/call/declare.h"
 #include "impl/cuda/simt/simt.h"
 
 namespace qkvet::impl {

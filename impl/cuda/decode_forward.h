@@ -31,22 +31,19 @@ qkvet_status store_new(const DeviceCall& call, const qkvet_exec* exec,
     return QKVET_OK;
   }
   const auto kernel = store_new_tokens<T>;
-  const qkvet_status status =
-      prepare_launch(reinterpret_cast<const void*>(kernel), 0, call, why);
+  QKVET_TRY(
+      prepare_launch(reinterpret_cast<const void*>(kernel), 0, call, why));
   const dim3 grid(call.new_tokens, call.batch * call.kv_heads);
-  return status == QKVET_OK
-             ? end_launch(SIMT_LAUNCH(kernel, grid, kBlockThreads, 0,
-                                      exec->stream, call),
-                          why)
-             : status;
+  return end_launch(
+      SIMT_LAUNCH(kernel, grid, kBlockThreads, 0, exec->stream, call), why);
 }
 
 template <class Hooks, class T>
 qkvet_status serve(const DeviceCall& call, const qkvet_exec* exec,
                    qkvet_text* why) {
-  const qkvet_status status = store_new<T>(call, exec, why);
-  if (status != QKVET_OK || call.batch * call.heads * call.queries == 0) {
-    return status;
+  QKVET_TRY(store_new<T>(call, exec, why));
+  if (call.batch * call.heads * call.queries == 0) {
+    return QKVET_OK;
   }
   DecodeParts parts = even_parts(call);
   parts.results = static_cast<float*>(exec->workspace);
@@ -72,11 +69,8 @@ qkvet_status decode_forward(const qkvet_kernel* self, qkvet_context*,
                             const qkvet_exec* exec, qkvet_text* why) {
   DeviceCall call;
   Storage type;
-  const qkvet_status status =
-      begin_device_call(self, args, exec, kDecodeMostWidth, &call, &type, why);
-  if (status != QKVET_OK) {
-    return status;
-  }
+  QKVET_TRY(
+      begin_device_call(self, args, exec, kDecodeMostWidth, &call, &type, why));
   if (exec->workspace_size < bytes_of_results(call, even_parts(call))) {
     return refuse(why, QKVET_INVALID_ARGUMENT,
                   "the workspace is smaller than was asked for");

@@ -272,17 +272,11 @@ qkvet_status launch_parts(const DeviceCall& call, const DecodeParts& parts,
                           dim3 grid, const qkvet_exec* exec, qkvet_text* why) {
   const auto kernel = decode_part<Hooks, T, kWidth>;
   const size_t bytes = DecodeMemory<kWidth>::bytes();
-  qkvet_status status =
-      prepare_launch(reinterpret_cast<const void*>(kernel), bytes, call, why);
-  if (status != QKVET_OK) {
-    return status;
-  }
-  status = end_launch(SIMT_LAUNCH(kernel, grid, kBlockThreads, bytes,
-                                  exec->stream, call, parts),
-                      why);
-  if (status != QKVET_OK) {
-    return status;
-  }
+  QKVET_TRY(
+      prepare_launch(reinterpret_cast<const void*>(kernel), bytes, call, why));
+  QKVET_TRY(end_launch(SIMT_LAUNCH(kernel, grid, kBlockThreads, bytes,
+                                   exec->stream, call, parts),
+                       why));
   const auto merge = decode_merge<T>;
   const dim3 rows(parts.rows, call.batch * call.kv_heads);
   return end_launch(

@@ -197,11 +197,8 @@ qkvet_status launch(const DeviceCall& call, const qkvet_exec* exec,
                     qkvet_text* why) {
   const auto kernel = flash_mma_rows<T, kWidth>;
   constexpr size_t kBytes = MmaMemory<kWidth>::bytes();
-  const qkvet_status status =
-      prepare_launch(reinterpret_cast<const void*>(kernel), kBytes, call, why);
-  if (status != QKVET_OK) {
-    return status;
-  }
+  QKVET_TRY(
+      prepare_launch(reinterpret_cast<const void*>(kernel), kBytes, call, why));
   const MmaCall mma = {call, in_pieces(call.q, call.width),
                        in_pieces(call.k, call.width),
                        in_pieces(call.v, call.value_width)};
@@ -227,10 +224,9 @@ qkvet_status forward(const qkvet_kernel* self, qkvet_context*,
                      qkvet_text* why) {
   DeviceCall call;
   Storage type;
-  const qkvet_status status =
-      begin_device_call(self, args, exec, kMostWidth, &call, &type, why);
-  if (status != QKVET_OK || call.batch * call.heads * call.queries == 0) {
-    return status;
+  QKVET_TRY(begin_device_call(self, args, exec, kMostWidth, &call, &type, why));
+  if (call.batch * call.heads * call.queries == 0) {
+    return QKVET_OK;
   }
   return type == Storage::kF16 ? launch_width<F16>(call, exec, why)
                                : launch_width<Bf16>(call, exec, why);

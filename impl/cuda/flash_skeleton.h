@@ -246,11 +246,8 @@ qkvet_status launch_flash(const DeviceCall& call, const qkvet_exec* exec,
                           qkvet_text* why) {
   const auto kernel = flash_rows<Hooks, T, kWidth>;
   const size_t bytes = FlashMemory<kWidth>::bytes();
-  const qkvet_status status =
-      prepare_launch(reinterpret_cast<const void*>(kernel), bytes, call, why);
-  if (status != QKVET_OK) {
-    return status;
-  }
+  QKVET_TRY(
+      prepare_launch(reinterpret_cast<const void*>(kernel), bytes, call, why));
   const dim3 grid((call.queries + kFlashRows - 1) / kFlashRows,
                   call.batch * call.heads);
   return end_launch(
@@ -274,10 +271,10 @@ qkvet_status flash_forward(const qkvet_kernel* self, qkvet_context*,
                            const qkvet_exec* exec, qkvet_text* why) {
   DeviceCall call;
   Storage type;
-  const qkvet_status status =
-      begin_device_call(self, args, exec, kFlashMostWidth, &call, &type, why);
-  if (status != QKVET_OK || call.batch * call.heads * call.queries == 0) {
-    return status;
+  QKVET_TRY(
+      begin_device_call(self, args, exec, kFlashMostWidth, &call, &type, why));
+  if (call.batch * call.heads * call.queries == 0) {
+    return QKVET_OK;
   }
   return type == Storage::kF32   ? flash_of_width<Hooks, float>(call, exec, why)
          : type == Storage::kF16 ? flash_of_width<Hooks, F16>(call, exec, why)

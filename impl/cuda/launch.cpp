@@ -120,18 +120,12 @@ qkvet_status read_served_call(const qkvet_kernel* self,
   constexpr int64_t kMostOfGrid = 65535;  // blocks in y
   constexpr int64_t kMostTokens = std::numeric_limits<int>::max() / 2;
   qkvet_forward_args known = {};
-  qkvet_status status = read_struct(args, &known, why);
-  if (status != QKVET_OK) {
-    return status;
-  }
+  QKVET_TRY(read_struct(args, &known, why));
   known.struct_size = sizeof(known);
   if (const char* wrong = as_on_cpu(&known)) {
     return refuse(why, QKVET_UNSUPPORTED, wrong);
   }
-  status = read_serving(self, &known, serving, why);
-  if (status != QKVET_OK) {
-    return status;
-  }
+  QKVET_TRY(read_serving(self, &known, serving, why));
   const ForwardCall& c = serving->call;
   if (c.width > most || c.value_width > most) {
     return refuse(why, QKVET_UNSUPPORTED, "heads are wider than this kernel's");
@@ -149,12 +143,10 @@ qkvet_status read_device_call(const qkvet_kernel* self,
                               DeviceCall* call, Storage* type,
                               qkvet_text* why) {
   ServingCall serving;
-  const qkvet_status status = read_served_call(self, args, most, &serving, why);
-  if (status == QKVET_OK) {
-    fill(serving, call);
-    *type = serving.call.storage;
-  }
-  return status;
+  QKVET_TRY(read_served_call(self, args, most, &serving, why));
+  fill(serving, call);
+  *type = serving.call.storage;
+  return QKVET_OK;
 }
 
 qkvet_status begin_device_call(const qkvet_kernel* self,
@@ -163,18 +155,14 @@ qkvet_status begin_device_call(const qkvet_kernel* self,
                                DeviceCall* call, Storage* type,
                                qkvet_text* why) {
   ServingCall serving;
-  qkvet_status status = check_device(exec, why);
-  status = status == QKVET_OK
-               ? read_served_call(self, args, most, &serving, why)
-               : status;
+  QKVET_TRY(check_device(exec, why));
+  QKVET_TRY(read_served_call(self, args, most, &serving, why));
 #if !defined(__CUDACC__)
-  status = status == QKVET_OK ? check_serving(&serving, why) : status;
+  QKVET_TRY(check_serving(&serving, why));
 #endif
-  if (status == QKVET_OK) {
-    fill(serving, call);
-    *type = serving.call.storage;
-  }
-  return status;
+  fill(serving, call);
+  *type = serving.call.storage;
+  return QKVET_OK;
 }
 
 }  // namespace qkvet::impl

@@ -5,8 +5,8 @@
 #ifndef QKVET_IMPL_CUDA_LAUNCH_H_
 #define QKVET_IMPL_CUDA_LAUNCH_H_
 
-#include "impl/abi/declare.h"
-#include "impl/abi/serving_call.h"
+#include "impl/call/declare.h"
+#include "impl/call/serving_call.h"
 #include "impl/cuda/device_call.h"
 #include "impl/cuda/on_device.h"
 #include "qkvet/kernel.h"

@@ -88,10 +88,7 @@ qkvet_status read(const qkvet_kernel* self, const qkvet_merge_args* args,
   constexpr int64_t kMostOfGrid = 65535;  // blocks in y
   constexpr int64_t kMost = std::numeric_limits<int>::max() / 2;
   qkvet_merge_args known = {};
-  qkvet_status status = read_struct(args, &known, why);
-  if (status != QKVET_OK) {
-    return status;
-  }
+  QKVET_TRY(read_struct(args, &known, why));
   known.struct_size = sizeof(known);
   for (qkvet_tensor* t : {&known.states, &known.states_lse, &known.indptr,
                           &known.o, &known.lse, &known.row_mask}) {
@@ -100,16 +97,16 @@ qkvet_status read(const qkvet_kernel* self, const qkvet_merge_args* args,
     }
   }
 #if defined(__CUDACC__)
-  status = read_merge_extents(self, &known, call, why);
+  QKVET_TRY(read_merge_extents(self, &known, call, why));
 #else
-  status = read_merge(self, &known, call, why);
+  QKVET_TRY(read_merge(self, &known, call, why));
 #endif
-  if (status == QKVET_OK && (call->heads > kMostOfGrid || call->rows > kMost ||
-                             call->width > kMost || call->all_states > kMost)) {
+  if (call->heads > kMostOfGrid || call->rows > kMost || call->width > kMost ||
+      call->all_states > kMost) {
     return refuse(why, QKVET_UNSUPPORTED,
                   "more rows, heads or states than a grid has room for");
   }
-  return status;
+  return QKVET_OK;
 }
 
 template <class T>
@@ -130,15 +127,12 @@ qkvet_status launch(const MergeCall& call, void* stream, qkvet_text* why) {
   shape.keys = static_cast<int>(call.all_states);
   shape.width = merge.width;
   const auto kernel = merge_row<T>;
-  const qkvet_status status =
-      prepare_launch(reinterpret_cast<const void*>(kernel), 0, shape, why);
+  QKVET_TRY(
+      prepare_launch(reinterpret_cast<const void*>(kernel), 0, shape, why));
   const dim3 grid(static_cast<unsigned>(call.rows),
                   static_cast<unsigned>(call.heads));
-  return status == QKVET_OK
-             ? end_launch(
-                   SIMT_LAUNCH(kernel, grid, kBlockThreads, 0, stream, merge),
-                   why)
-             : status;
+  return end_launch(SIMT_LAUNCH(kernel, grid, kBlockThreads, 0, stream, merge),
+                    why);
 }
 
 qkvet_status merge(const qkvet_kernel* self, qkvet_context*,
@@ -149,9 +143,9 @@ qkvet_status merge(const qkvet_kernel* self, qkvet_context*,
     return refuse(why, QKVET_UNAVAILABLE, "another device than this kernel's");
   }
   MergeCall call;
-  const qkvet_status status = read(self, args, &call, why);
-  if (status != QKVET_OK || call.rows * call.heads == 0) {
-    return status;
+  QKVET_TRY(read(self, args, &call, why));
+  if (call.rows * call.heads == 0) {
+    return QKVET_OK;
   }
   void* const stream = exec == nullptr ? nullptr : exec->stream;
   const Storage type = call.o.type;

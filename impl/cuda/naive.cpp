@@ -82,12 +82,11 @@ qkvet_status supports(const qkvet_kernel* self, const qkvet_forward_args* args,
                       qkvet_text* why) {
   DeviceCall call;
   Storage type;
-  const qkvet_status status =
-      read_device_call(self, args, kMostWidth, &call, &type, why);
-  return status == QKVET_OK && shared_bytes(call) > most_shared_bytes()
+  QKVET_TRY(read_device_call(self, args, kMostWidth, &call, &type, why));
+  return shared_bytes(call) > most_shared_bytes()
              ? refuse(why, QKVET_UNSUPPORTED,
                       "more keys than fit into shared memory")
-             : status;
+             : QKVET_OK;
 }
 
 qkvet_status forward(const qkvet_kernel* self, qkvet_context*,
@@ -95,17 +94,13 @@ qkvet_status forward(const qkvet_kernel* self, qkvet_context*,
                      qkvet_text* why) {
   DeviceCall call;
   Storage type;
-  qkvet_status status =
-      begin_device_call(self, args, exec, kMostWidth, &call, &type, why);
-  if (status != QKVET_OK || call.batch * call.heads * call.queries == 0) {
-    return status;
+  QKVET_TRY(begin_device_call(self, args, exec, kMostWidth, &call, &type, why));
+  if (call.batch * call.heads * call.queries == 0) {
+    return QKVET_OK;
   }
   const size_t bytes = shared_bytes(call);
-  status = prepare_launch(reinterpret_cast<const void*>(naive_row), bytes, call,
-                          why);
-  if (status != QKVET_OK) {
-    return status;
-  }
+  QKVET_TRY(prepare_launch(reinterpret_cast<const void*>(naive_row), bytes,
+                           call, why));
   const dim3 grid(call.queries, call.batch * call.heads);
   return end_launch(
       SIMT_LAUNCH(naive_row, grid, kThreads, bytes, exec->stream, call), why);

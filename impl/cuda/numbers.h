@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "impl/abi/half.h"
+#include "impl/call/half.h"
 #include "impl/cuda/simt/simt.h"
 
 #if defined(__CUDACC__)

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "impl/abi/tensor_view.h"
+#include "impl/call/tensor_view.h"
 #include "impl/cuda/device_call.h"
 #include "impl/cuda/on_device.h"
 #include "impl/cuda/simt/machine.h"

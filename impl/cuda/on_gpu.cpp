@@ -5,7 +5,7 @@
 
 #include <cstdio>
 
-#include "impl/abi/tensor_view.h"
+#include "impl/call/tensor_view.h"
 #include "impl/cuda/device_call.h"
 #include "impl/cuda/on_device.h"
 

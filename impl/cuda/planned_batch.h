@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "impl/abi/plan_call.h"
+#include "impl/call/plan_call.h"
 #include "impl/cuda/decode_skeleton.h"
 
 namespace qkvet::impl {
@@ -70,13 +70,11 @@ class DeviceMemory {
       return QKVET_OK;
     }
     void* larger = nullptr;
-    const qkvet_status status = device_alloc(bytes, &larger, why);
-    if (status == QKVET_OK) {
-      device_free(data_);
-      data_ = larger;
-      bytes_ = bytes;
-    }
-    return status;
+    QKVET_TRY(device_alloc(bytes, &larger, why));
+    device_free(data_);
+    data_ = larger;
+    bytes_ = bytes;
+    return QKVET_OK;
   }
 
  private:
@@ -170,23 +168,17 @@ inline qkvet_status read_batch(const qkvet_kernel* self,
                                PlannedBatch* batch, qkvet_text* why) {
   qkvet_forward_args known = with_addresses(args);
   ServingCall shapes;
-  qkvet_status status =
-      read_served_call(self, &known, kDecodeMostWidth, &shapes, why);
+  QKVET_TRY(read_served_call(self, &known, kDecodeMostWidth, &shapes, why));
   HostCopy copies[std::size(kBatchTables)];
-  for (size_t n = 0; n < std::size(copies) && status == QKVET_OK; ++n) {
-    status = copies[n].take(&(known.*kBatchTables[n]), stream, why);
-  }
-  if (status != QKVET_OK) {
-    return status;
+  for (size_t n = 0; n < std::size(copies); ++n) {
+    QKVET_TRY(copies[n].take(&(known.*kBatchTables[n]), stream, why));
   }
   ServingCall s;
-  status = read_served_call(self, &known, kDecodeMostWidth, &s, why);
-  status = status == QKVET_OK ? check_serving(&s, why) : status;
-  if (status == QKVET_OK) {
-    batch->numbers.take(known);
-    ItemCutter(s).cut(batch);
-  }
-  return status;
+  QKVET_TRY(read_served_call(self, &known, kDecodeMostWidth, &s, why));
+  QKVET_TRY(check_serving(&s, why));
+  batch->numbers.take(known);
+  ItemCutter(s).cut(batch);
+  return QKVET_OK;
 }
 
 // Lays out adjacent blocks of bytes, each at an address that is aligned for all
@@ -238,17 +230,13 @@ inline qkvet_status upload(PlannedBatch batch, void* stream, DevicePlan* plan,
     const qkvet_tensor& table = tables.*kBatchTables[n];
     put(at[n], table.data, bytes_of_table(table));
   }
-  qkvet_status status = plan->memory.reserve(staged.size(), why);
-  status = status == QKVET_OK
-               ? copy_to_device(plan->memory.data(), staged.data(),
-                                staged.size(), stream, why)
-               : status;
-  if (status == QKVET_OK) {
-    plan->batch = std::move(batch);
-    plan->items = items;
-    std::copy(std::begin(at), std::end(at), plan->tables);
-  }
-  return status;
+  QKVET_TRY(plan->memory.reserve(staged.size(), why));
+  QKVET_TRY(copy_to_device(plan->memory.data(), staged.data(), staged.size(),
+                           stream, why));
+  plan->batch = std::move(batch);
+  plan->items = items;
+  std::copy(std::begin(at), std::end(at), plan->tables);
+  return QKVET_OK;
 }
 
 }  // namespace qkvet::impl

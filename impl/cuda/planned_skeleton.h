@@ -70,21 +70,14 @@ struct DevicePlans {
                            const qkvet_exec* exec, qkvet_plan** plan,
                            qkvet_text* why) try {
     qkvet_forward_args known = {};
-    qkvet_status status = check_device(exec, why);
-    status = status == QKVET_OK ? read_struct(args, &known, why) : status;
-    if (status != QKVET_OK) {
-      return status;
-    }
+    QKVET_TRY(check_device(exec, why));
+    QKVET_TRY(read_struct(args, &known, why));
     std::unique_ptr<DevicePlan> made(new DevicePlan(known));
     PlannedBatch batch;
-    status = read_batch(self, known, exec->stream, &batch, why);
-    status = status == QKVET_OK
-                 ? upload(std::move(batch), exec->stream, made.get(), why)
-                 : status;
-    if (status == QKVET_OK) {
-      *plan = reinterpret_cast<qkvet_plan*>(made.release());
-    }
-    return status;
+    QKVET_TRY(read_batch(self, known, exec->stream, &batch, why));
+    QKVET_TRY(upload(std::move(batch), exec->stream, made.get(), why));
+    *plan = reinterpret_cast<qkvet_plan*>(made.release());
+    return QKVET_OK;
   } catch (const std::bad_alloc&) {
     return refuse(why, QKVET_OUT_OF_MEMORY, "no memory for a plan");
   }
@@ -93,22 +86,15 @@ struct DevicePlans {
                              const qkvet_forward_args* args,
                              const qkvet_exec* exec, qkvet_text* why) try {
     qkvet_forward_args known = {};
-    qkvet_status status = check_device(exec, why);
-    status = status == QKVET_OK ? read_struct(args, &known, why) : status;
-    if (status != QKVET_OK) {
-      return status;
-    }
+    QKVET_TRY(check_device(exec, why));
+    QKVET_TRY(read_struct(args, &known, why));
     if (const char* wrong = of(plan)->made_for.differs(known)) {
       return refuse(why, QKVET_INVALID_ARGUMENT, wrong);
     }
     PlannedBatch next;
-    status = read_batch(self, known, exec->stream, &next, why);
-    if (status == QKVET_OK) {
-      Hooks::renew(of(plan)->batch, &next);
-    }
-    return status == QKVET_OK
-               ? upload(std::move(next), exec->stream, of(plan), why)
-               : status;
+    QKVET_TRY(read_batch(self, known, exec->stream, &next, why));
+    Hooks::renew(of(plan)->batch, &next);
+    return upload(std::move(next), exec->stream, of(plan), why);
   } catch (const std::bad_alloc&) {
     return refuse(why, QKVET_OUT_OF_MEMORY, "no memory for a plan");
   }
@@ -117,10 +103,7 @@ struct DevicePlans {
                           const qkvet_forward_args* args,
                           const qkvet_exec* exec, qkvet_text* why) {
     qkvet_forward_args known = {};
-    qkvet_status status = read_struct(args, &known, why);
-    if (status != QKVET_OK) {
-      return status;
-    }
+    QKVET_TRY(read_struct(args, &known, why));
     const DevicePlan& made = *of(plan);
     if (const char* wrong = made.made_for.differs(known)) {
       return refuse(why, QKVET_INVALID_ARGUMENT, wrong);
@@ -128,10 +111,10 @@ struct DevicePlans {
     const qkvet_forward_args whole = with_tables(made, known);
     DeviceCall call;
     Storage type;
-    status = begin_device_call(self, &whole, exec, kDecodeMostWidth, &call,
-                               &type, why);
-    if (status != QKVET_OK || call.batch * call.heads * call.queries == 0) {
-      return status;
+    QKVET_TRY(begin_device_call(self, &whole, exec, kDecodeMostWidth, &call,
+                                &type, why));
+    if (call.batch * call.heads * call.queries == 0) {
+      return QKVET_OK;
     }
     DecodeParts parts = planned_parts(call);
     if (exec->workspace_size < bytes_of_results(call, parts)) {

@@ -10,7 +10,7 @@
 #include <new>
 #include <vector>
 
-#include "impl/abi/forward_view.h"
+#include "impl/call/forward_view.h"
 
 namespace qkvet::impl {
 namespace {

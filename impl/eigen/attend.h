@@ -22,8 +22,8 @@
 #ifndef QKVET_IMPL_EIGEN_ATTEND_H_
 #define QKVET_IMPL_EIGEN_ATTEND_H_
 
-#include "impl/abi/declare.h"
-#include "impl/abi/forward_view.h"
+#include "impl/call/declare.h"
+#include "impl/call/forward_view.h"
 
 namespace qkvet::impl {
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <new>
 
-#include "impl/abi/backward_call.h"
+#include "impl/call/backward_call.h"
 
 namespace qkvet::impl {
 namespace {

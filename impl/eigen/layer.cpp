@@ -18,9 +18,9 @@
 // (layer_call.h). Baseline instruction set, see README.md.
 #include <new>
 
-#include "impl/abi/layer_call.h"
-#include "impl/abi/layer_gradient_call.h"
-#include "impl/abi/tensor_view.h"
+#include "impl/call/layer_call.h"
+#include "impl/call/layer_gradient_call.h"
+#include "impl/call/tensor_view.h"
 #include "impl/eigen/attend.h"
 #include "impl/eigen/layer_gradient.h"
 #include "impl/eigen/layer_matrices.h"
@@ -33,10 +33,7 @@ namespace {
 qkvet_status compute_stages(const LayerCall& call, qkvet_text* why) {
   LayerMatrices stages(call);
   const ForwardCall heads = stages.heads(call);
-  const qkvet_status status = attend_with_eigen(heads, why);
-  if (status != QKVET_OK) {
-    return status;
-  }
+  QKVET_TRY(attend_with_eigen(heads, why));
   write_rows(call, project(stages.attended, call.w_o), call.y);
   if (call.weights.present()) {
     write_weights(heads, call.weights, share_of);
@@ -53,16 +50,9 @@ qkvet_status forward(const qkvet_kernel* self, qkvet_context*,
                      qkvet_text* why) {
   qkvet_layer_args known = {};
   LayerCall call;
-  qkvet_status status = check_exec(exec, why);
-  if (status == QKVET_OK) {
-    status = read_struct(args, &known, why);
-  }
-  if (status == QKVET_OK) {
-    status = read_layer(self, known, &call, why);
-  }
-  if (status != QKVET_OK) {
-    return status;
-  }
+  QKVET_TRY(check_exec(exec, why));
+  QKVET_TRY(read_struct(args, &known, why));
+  QKVET_TRY(read_layer(self, known, &call, why));
   try {
     return compute_stages(call, why);
   } catch (const std::bad_alloc&) {

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "impl/abi/layer_gradient_call.h"
+#include "impl/call/layer_gradient_call.h"
 #include "impl/eigen/attend.h"
 #include "impl/eigen/gradient.h"
 #include "impl/eigen/layer_matrices.h"
@@ -49,10 +49,7 @@ qkvet_status through_attention(const LayerCall& call, LayerMatrices* stages,
   BackwardCall b;
   b.forward = stages->heads(call);
   b.forward.lse = {lse.data(), {call.heads * call.tokens, call.tokens, 1}};
-  const qkvet_status status = attend_with_eigen(b.forward, why);
-  if (status != QKVET_OK) {
-    return status;
-  }
+  QKVET_TRY(attend_with_eigen(b.forward, why));
   const int64_t d = call.width, dv = call.value_width;
   b.q = stored_view(&stages->q, call, call.heads, d);
   b.k = stored_view(&stages->k, call, call.kv_heads, d);
@@ -75,10 +72,7 @@ qkvet_status compute(const LayerGradientCall& g, qkvet_text* why) {
   HeadGradients grad = {
       Matrix(rows, call.w_q.columns), Matrix(rows, call.w_k.columns),
       Matrix(rows, call.w_v.columns), d_y * matrix_of(call.w_o).transpose()};
-  const qkvet_status status = through_attention(call, &stages, &grad, why);
-  if (status != QKVET_OK) {
-    return status;
-  }
+  QKVET_TRY(through_attention(call, &stages, &grad, why));
   grad.q = turned<TurnBack>(call, call.heads, std::move(grad.q));
   grad.k = turned<TurnBack>(call, call.kv_heads, std::move(grad.k));
   write_parameters(stages.attended, d_y, g.d_w_o);
@@ -99,13 +93,8 @@ qkvet_status layer_gradient_with_eigen(const qkvet_kernel* self, qkvet_context*,
                                        const qkvet_exec* exec,
                                        qkvet_text* why) {
   LayerGradientCall call;
-  qkvet_status status = check_exec(exec, why);
-  if (status == QKVET_OK) {
-    status = read_layer_gradient(self, args, &call, why);
-  }
-  if (status != QKVET_OK) {
-    return status;
-  }
+  QKVET_TRY(check_exec(exec, why));
+  QKVET_TRY(read_layer_gradient(self, args, &call, why));
   try {
     return compute(call, why);
   } catch (const std::bad_alloc&) {

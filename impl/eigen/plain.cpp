@@ -2,7 +2,7 @@
 // eigen/plain: attention by Eigen's matrix products (attend.h). f32 tensors are
 // read in place, half storage is converted first (in_f32.h). The gradient is
 // that of gradient.h.
-#include "impl/abi/in_f32.h"
+#include "impl/call/in_f32.h"
 #include "impl/eigen/attend.h"
 #include "impl/eigen/gradient.h"
 #include "impl/skeletons/backward_kernel.h"

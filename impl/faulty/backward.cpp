@@ -470,13 +470,8 @@ qkvet_status bias_lost_without_d_bias(const qkvet_kernel* self,
                                       const qkvet_exec* exec, qkvet_text* why) {
   qkvet_backward_args known = {};
   qkvet_forward_args call = {};
-  qkvet_status status = read_struct(args, &known, why);
-  if (status == QKVET_OK) {
-    status = read_struct(known.forward, &call, why);
-  }
-  if (status != QKVET_OK) {
-    return status;
-  }
+  QKVET_TRY(read_struct(args, &known, why));
+  QKVET_TRY(read_struct(known.forward, &call, why));
   if (known.d_bias.data == nullptr) {
     call.bias = {};
     known.forward = &call;

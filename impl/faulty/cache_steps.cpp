@@ -306,13 +306,10 @@ qkvet_status edited_step(const qkvet_kernel* self, qkvet_cache* cache,
                          const qkvet_cache_args* args, const qkvet_exec* exec,
                          qkvet_text* why) {
   qkvet_cache_args known = {};
-  qkvet_status status = read_struct(args, &known, why);
-  if (status != QKVET_OK) {
-    return status;
-  }
+  QKVET_TRY(read_struct(args, &known, why));
   int64_t strides[4] = {};
   kEdit(&known, strides);
-  status = step_cache(self, cache, &known, exec, why);
+  qkvet_status status = step_cache(self, cache, &known, exec, why);
   if (status == QKVET_OK && known.o.data != nullptr) {
     kAfter(known.o);
   }

@@ -3,13 +3,26 @@
 // lies; and of the masks in a few numbers that go with it: segments, ranges,
 // chunks, trees.
 #include <algorithm>
+#include <limits>
 
 #include "impl/faulty/kernels.h"
 #include "impl/skeletons/tile.h"
 
 namespace qkvet::impl {
 
-struct NoMask : PlainHooks {
+// Another rule, for rows that see a key by the right one. A row that loses all
+// its keys is divided by 0.
+template <class Fault>
+struct OtherRule : OptionHooks {
+  static bool in_reach(const ForwardCall& call, int64_t i, int64_t j) {
+    return call.visible(i) > 0 && Fault::visible(call, i, j);
+  }
+  static float empty_row(const ForwardCall& call, RowAt at, int64_t) {
+    return call.visible(at.i) > 0 ? std::numeric_limits<float>::quiet_NaN() : 0;
+  }
+};
+
+struct NoMask : OtherRule<NoMask> {
   static bool visible(const ForwardCall&, int64_t, int64_t) { return true; }
 };
 QKVET_FAULT(no_mask, kPlainFault<NoMask>) = {
@@ -22,7 +35,7 @@ QKVET_FAULT(no_mask, kPlainFault<NoMask>) = {
     .killed_by = {"future_weights_are_zero", "future_changes_nothing"},
 };
 
-struct UpperTriangle : PlainHooks {
+struct UpperTriangle : OtherRule<UpperTriangle> {
   static bool visible(const ForwardCall& call, int64_t i, int64_t j) {
     return !call.causal || j >= i + call.diagonal;
   }
@@ -37,7 +50,7 @@ QKVET_FAULT(upper_triangle, kPlainFault<UpperTriangle>) = {
     .killed_by = {"future_weights_are_zero", "future_changes_nothing"},
 };
 
-struct DiagonalMasked : PlainHooks {
+struct DiagonalMasked : OtherRule<DiagonalMasked> {
   static bool visible(const ForwardCall& call, int64_t i, int64_t j) {
     return call.causal ? j < i + call.diagonal : j < call.keys;
   }
@@ -51,7 +64,7 @@ QKVET_FAULT(diagonal_masked, kPlainFault<DiagonalMasked>) = {
     .killed_by = {"weights_sum_to_one", "lse_counts_equal_keys"},
 };
 
-struct OneAhead : PlainHooks {
+struct OneAhead : OtherRule<OneAhead> {
   static bool visible(const ForwardCall& call, int64_t i, int64_t j) {
     return j < call.keys && (!call.causal || j <= i + call.diagonal + 1);
   }
@@ -64,7 +77,7 @@ QKVET_FAULT(one_ahead, kPlainFault<OneAhead>) = {
     .killed_by = {"future_weights_are_zero", "future_changes_nothing"},
 };
 
-struct OffsetIgnored : PlainHooks {
+struct OffsetIgnored : OtherRule<OffsetIgnored> {
   static bool visible(const ForwardCall& call, int64_t i, int64_t j) {
     return j < call.keys && (!call.causal || j <= i);
   }

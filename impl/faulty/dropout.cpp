@@ -20,8 +20,10 @@ QKVET_FAULT(dropout_scaled_by_p,
 };
 
 struct DropoutRenormalised : OptionHooks {
-  static bool joins_sum(const ForwardCall& call, RowAt at, int64_t j) {
-    return !call.options.dropout.present() || keeps(call, at, j);
+  static float add(const ForwardCall& call, RowAt at, int64_t j, float sum,
+                   float weight) {
+    const bool dropped = call.options.dropout.present() && !keeps(call, at, j);
+    return dropped ? sum : sum + weight;
   }
 };
 QKVET_FAULT(dropout_renormalised,

@@ -2,7 +2,7 @@
 // The definition of a fault: the class that replaces one hook of a correct
 // kernel, and a row about it (qkvet_fault, qkvet/kernel.h).
 //
-//   struct NoScale : PlainHooks {
+//   struct NoScale : OptionHooks {
 //     static float scale(const ForwardCall&) { return 1; }
 //   };
 //   QKVET_FAULT(no_scale, kPlainFault<NoScale>) = {
@@ -17,8 +17,8 @@
 
 #include <cstring>
 
-#include "impl/abi/collected.h"
-#include "impl/abi/declare.h"
+#include "impl/call/collected.h"
+#include "impl/call/declare.h"
 #include "qkvet/kernel.h"
 
 namespace qkvet::impl {

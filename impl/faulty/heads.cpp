@@ -2,8 +2,8 @@
 // Faults of query heads that look for their key/value head, or for their slope.
 #include <algorithm>
 #include <memory>
-#include <new>
 
+#include "impl/call/scratch.h"
 #include "impl/faulty/kernels.h"
 #include "impl/skeletons/tile.h"
 
@@ -48,15 +48,14 @@ struct GroupsUnfoldedBothWays {
   }
 
   static qkvet_status compute(const ForwardCall& call, qkvet_text* why) {
-    const std::unique_ptr<float[]> scratch(
-        new (std::nothrow) float[static_cast<size_t>(call.keys)]);
-    if (scratch == nullptr)
-      return refuse(why, QKVET_OUT_OF_MEMORY, "no memory for the scores");
+    std::unique_ptr<float[]> scratch;
+    QKVET_TRY(allocate(call.keys, &scratch, why));
+    OptionRows<OptionHooks>::Memory memory = {scratch.get(), 0};
     for (int64_t b = 0; b < call.batch; ++b) {
       for (int64_t n = 0; n < call.heads; ++n) {
         const int64_t h = head_of_block(call, n);
         for (int64_t i = 0; h < call.heads && i < call.queries; ++i)
-          HooksKernel<PlainHooks>::row(call, b, h, i, scratch.get());
+          OptionRows<OptionHooks>::row(call, {b, h, i}, &memory);
       }
     }
     return QKVET_OK;

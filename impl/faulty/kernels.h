@@ -7,10 +7,9 @@
 
 #include <cstdint>
 
-#include "impl/abi/declare.h"
+#include "impl/call/declare.h"
 #include "impl/faulty/fault.h"
 #include "impl/skeletons/backward_kernel.h"
-#include "impl/skeletons/hooks.h"
 #include "impl/skeletons/layer_gradient.h"
 #include "impl/skeletons/layer_skeleton.h"
 #include "impl/skeletons/merge_skeleton.h"
@@ -29,14 +28,15 @@ template <ForwardFunction kForward,
 constexpr qkvet_kernel kForwardFault = plain_kernel("", "", {}, kPrecision,
                                                     kForward, kCapabilities);
 
-// The kernel of a fault in a hook. A fault of half storage is in the rounding
-// to it; the others take f32.
+// The kernel of a fault that is independent of options. A fault of half storage
+// is in the rounding to it; the others take f32.
 template <class Hooks,
           const qkvet_capabilities* kCapabilities = &kF32Capabilities>
 constexpr qkvet_kernel kPlainFault =
-    kForwardFault<HooksKernel<Hooks>::kForward, kCapabilities>;
+    kForwardFault<forward_in_f32<OptionsKernel<Hooks>::compute_whole>,
+                  kCapabilities>;
 
-// Those of hooks.h, and these QKVET_OPTION_* of kAllOptions, in f32.
+// The common options, and these QKVET_OPTION_* of kAllOptions, in f32.
 template <uint64_t kOptions>
 inline constexpr qkvet_capabilities kF32With =
     capabilities_with(kCommonOptions | kOptions, {kF32});
@@ -60,8 +60,7 @@ qkvet_status forward_of_other(const qkvet_kernel* self, qkvet_context* context,
                               const qkvet_forward_args* args,
                               const qkvet_exec* exec, qkvet_text* why) {
   qkvet_forward_args known = {};
-  const qkvet_status status = read_struct(args, &known, why);
-  if (status != QKVET_OK) return status;
+  QKVET_TRY(read_struct(args, &known, why));
   kRead(&known);
   return OptionsKernel<OptionHooks>::forward(self, context, &known, exec, why);
 }

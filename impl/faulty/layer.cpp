@@ -349,10 +349,7 @@ qkvet_status with_contiguous_w_o(const qkvet_kernel* self,
                                  const qkvet_layer_args* args,
                                  const qkvet_exec* exec, qkvet_text* why) {
   qkvet_layer_args known = {};
-  const qkvet_status status = read_struct(args, &known, why);
-  if (status != QKVET_OK) {
-    return status;
-  }
+  QKVET_TRY(read_struct(args, &known, why));
   int64_t strides[2] = {};
   if (known.w_o.ndim == 2 && known.w_o.shape != nullptr) {
     strides[0] = known.w_o.shape[1];

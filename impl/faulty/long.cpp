@@ -188,54 +188,11 @@ QKVET_FAULT(length_in_eight_bits,
 };
 
 // The offset of a row of K is kept in as many bits as `Narrow` has.
-template <class Hooks, class Narrow>
-struct RowsOfNarrowOffset : OptionRowBase<Hooks> {
-  using typename OptionRowBase<Hooks>::Memory;
-  using OptionRowBase<Hooks>::sees;
-
-  static const float* key(const ForwardCall& call, RowAt kv, int64_t j) {
-    return call.k.data + Narrow::cut(call.k.at(kv.b, kv.h, j) - call.k.data);
-  }
-
-  static float score(const ForwardCall& call, RowAt at, int64_t j) {
-    const float* const q = call.q.at(at.b, at.h, at.i);
-    const float* const k = key(call, Hooks::kv_head(call, at), j);
-    float dot = 0;
-    for (int64_t c = 0; c < call.width; ++c)
-      dot += q[c * call.q.step[3]] * k[c * call.k.step[3]];
-    return dot * call.scale;
-  }
-
-  // Scores become weights; returns their sum, and in *lse what is returned.
-  static float weigh(const ForwardCall& call, RowAt at, float* weights,
-                     float* lse) {
-    float max = OptionHooks::kNone, sum = 0;
-    for (int64_t j = 0; j < call.keys; ++j) {
-      weights[j] = sees(call, at, j) ? score(call, at, j) : OptionHooks::kNone;
-      if (!std::isnan(max) && !(weights[j] <= max)) max = weights[j];
-    }
-    for (int64_t j = 0; j < call.keys && max != OptionHooks::kNone; ++j) {
-      weights[j] = std::exp(weights[j] - max);
-      sum += weights[j];
-    }
-    *lse = sum == 0 ? OptionHooks::kNone : max + std::log(sum);
-    return sum;
-  }
-
-  static void row(const ForwardCall& call, RowAt at, Memory* memory) {
-    float lse = 0;
-    const float sum = weigh(call, at, memory->weights, &lse);
-    const RowAt kv = Hooks::kv_head(call, at);
-    for (int64_t c = 0; c < call.value_width; ++c) {
-      float acc = 0;
-      for (int64_t j = 0; j < call.keys; ++j)
-        if (sees(call, at, j))
-          acc +=
-              memory->weights[j] * call.v.at(kv.b, kv.h, j)[c * call.v.step[3]];
-      call.o.at(at.b, at.h, at.i)[c * call.o.step[3]] =
-          sum == 0 ? 0 : acc / sum;
-    }
-    if (call.lse.data != nullptr) *call.lse.at(at.b, at.h, at.i) = lse;
+template <class Narrow>
+struct NarrowKeyOffset : OptionHooks {
+  static float key(const KeyRow& k, int64_t c) {
+    const float* const first = k.call.k.data;
+    return first[Narrow::cut(k.data - first) + c * k.call.k.step[3]];
   }
 };
 // What wraps round is the offset in bytes: it stays within K.
@@ -245,10 +202,8 @@ struct BytesIn16Bits {
     return static_cast<uint16_t>(offset * kFloat) / kFloat;
   }
 };
-template <class Hooks>
-using RowsOfKeyOffsetIn16Bits = RowsOfNarrowOffset<Hooks, BytesIn16Bits>;
 QKVET_FAULT(key_offset_in_16_bits,
-            kOptionFaultOn<RowsOfKeyOffsetIn16Bits, OptionHooks, 0>) = {
+            kOptionFault<NarrowKeyOffset<BytesIn16Bits>>) = {
     .when = "(layout != qkv && B * Hkv * Tk * d > 16384) || (layout == qkv && "
             "B * Tk * (H + 2 * Hkv) * d > 16384) || (layout == gaps && B * Hkv "
             "* Tk * (d + 15) > 16384) || (layout == apart && B * Hkv * Tk * d "
@@ -263,10 +218,8 @@ QKVET_FAULT(key_offset_in_16_bits,
 struct ElementsIn32Bits {
   static int64_t cut(int64_t offset) { return static_cast<uint32_t>(offset); }
 };
-template <class Hooks>
-using RowsOfKeyOffsetIn32Bits = RowsOfNarrowOffset<Hooks, ElementsIn32Bits>;
 QKVET_FAULT(key_offset_in_32_bits,
-            kOptionFaultOn<RowsOfKeyOffsetIn32Bits, OptionHooks, 0>) = {
+            kOptionFault<NarrowKeyOffset<ElementsIn32Bits>>) = {
     .when = "layout == far && B * Hkv * Tk > 1",
     .cause = "indices of K are multiplied by its strides in 32 bits: the type "
              "of the index is that of the product",

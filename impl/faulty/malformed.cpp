@@ -9,7 +9,7 @@
 #include <cstring>
 #include <vector>
 
-#include "impl/abi/tensor_view.h"
+#include "impl/call/tensor_view.h"
 #include "impl/faulty/kernels.h"
 #include "impl/skeletons/layer_skeleton.h"
 
@@ -375,10 +375,8 @@ qkvet_status backward_of_small_gradients(const qkvet_kernel* self,
                                          const qkvet_backward_args* args,
                                          const qkvet_exec* exec,
                                          qkvet_text* why) {
-  const qkvet_status status = refuse_large(args->d_o, QKVET_OK, why);
-  return status == QKVET_OK
-             ? RightBackward::backward(self, context, args, exec, why)
-             : status;
+  QKVET_TRY(refuse_large(args->d_o, QKVET_OK, why));
+  return RightBackward::backward(self, context, args, exec, why);
 }
 
 constexpr qkvet_backward_table kRefusingBackward =
@@ -391,10 +389,8 @@ qkvet_status layer_of_small_tokens(const qkvet_kernel* self,
                                    qkvet_context* context,
                                    const qkvet_layer_args* args,
                                    const qkvet_exec* exec, qkvet_text* why) {
-  const qkvet_status status = refuse_large(args->x, QKVET_OK, why);
-  return status == QKVET_OK ? LayerSkeleton<PlainLayer>::forward(
-                                  self, context, args, exec, why)
-                            : status;
+  QKVET_TRY(refuse_large(args->x, QKVET_OK, why));
+  return LayerSkeleton<PlainLayer>::forward(self, context, args, exec, why);
 }
 
 constexpr qkvet_layer_table kRefusingLayer =

@@ -8,10 +8,12 @@
 
 namespace qkvet::impl {
 
-struct MaskAfterSoftmax : PlainHooks {
-  static bool visible(const ForwardCall&, int64_t, int64_t) { return true; }
-  static bool keep(const ForwardCall& call, int64_t i, int64_t j) {
-    return j < call.visible(i);
+struct MaskAfterSoftmax : OptionHooks {
+  static bool in_reach(const ForwardCall& call, int64_t i, int64_t) {
+    return call.visible(i) > 0;
+  }
+  static bool reaches(const ForwardCall& call, RowAt at, int64_t j, bool) {
+    return j < call.visible(at.i);
   }
 };
 QKVET_FAULT(mask_after_softmax, kPlainFault<MaskAfterSoftmax>) = {
@@ -72,7 +74,7 @@ QKVET_FAULT(mask_added_as_number,
 };
 
 struct MaskedWeightTimesNan : OptionHooks {
-  static bool adds_hidden() { return true; }
+  static bool reaches(const ForwardCall&, RowAt, int64_t, bool) { return true; }
 };
 QKVET_FAULT(masked_weight_times_nan,
             kOptionFault<MaskedWeightTimesNan, QKVET_OPTION_MASK>) = {

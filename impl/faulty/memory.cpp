@@ -7,10 +7,10 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <new>
 #include <numeric>
 #include <vector>
 
+#include "impl/call/scratch.h"
 #include "impl/faulty/kernels.h"
 #include "impl/skeletons/tile.h"
 
@@ -131,13 +131,10 @@ struct MemberOffsetsRoundedAlone : OptionHooks {
                               const qkvet_forward_args* args,
                               const qkvet_exec* exec, qkvet_text* why) {
     qkvet_exec known = {};
-    const qkvet_status status =
-        exec != nullptr ? read_struct(exec, &known, why) : QKVET_OK;
+    if (exec != nullptr) QKVET_TRY(read_struct(exec, &known, why));
     sums() = {static_cast<float*>(known.workspace)};
-    return status == QKVET_OK
-               ? OptionsKernel<MemberOffsetsRoundedAlone>::forward(
-                     self, context, args, exec, why)
-               : status;
+    return OptionsKernel<MemberOffsetsRoundedAlone>::forward(self, context,
+                                                             args, exec, why);
   }
 };
 constexpr qkvet_kernel kMemberOffsetsRoundedAlone =
@@ -159,11 +156,11 @@ struct PartsInScratchOfStorageSize {
   // The memory goes where a kernel with a context has its context.
   static qkvet_status compute(const ForwardCall& call, qkvet_context* memory,
                               qkvet_text*) {
-    auto* const scores = reinterpret_cast<float*>(memory);
+    using Kernel = OptionRows<OptionHooks>;
+    Kernel::Memory scores = {reinterpret_cast<float*>(memory), 0};
     for (int64_t h = 0; h < call.heads * call.batch; ++h)
       for (int64_t i = 0; i < call.queries; ++i)
-        HooksKernel<PlainHooks>::row(call, h / call.heads, h % call.heads, i,
-                                     scores);
+        Kernel::row(call, {h / call.heads, h % call.heads, i}, &scores);
     return QKVET_OK;
   }
 
@@ -178,22 +175,17 @@ struct PartsInScratchOfStorageSize {
                               const qkvet_forward_args* args,
                               const qkvet_exec* exec, qkvet_text* why) {
     ForwardCall call;
-    qkvet_status status = check_exec(exec, why);
-    status = status == QKVET_OK ? read_forward(self, args, &call, why) : status;
-    if (status != QKVET_OK) return status;
+    QKVET_TRY(check_exec(exec, why));
+    QKVET_TRY(read_forward(self, args, &call, why));
     // A caller that gives none gets what is enough.
-    const std::unique_ptr<float[]> own(
-        new (std::nothrow) float[static_cast<size_t>(call.keys)]);
+    std::unique_ptr<float[]> own;
+    QKVET_TRY(allocate(call.keys, &own, why));
     qkvet_exec known = {};
-    if (exec != nullptr) status = read_struct(exec, &known, why);
+    if (exec != nullptr) QKVET_TRY(read_struct(exec, &known, why));
     void* const memory =
         known.workspace != nullptr ? known.workspace : own.get();
-    if (memory == nullptr)
-      return refuse(why, QKVET_OUT_OF_MEMORY, "no memory for the scores");
-    return status == QKVET_OK
-               ? compute_in_f32(
-                     call, {compute, static_cast<qkvet_context*>(memory)}, why)
-               : status;
+    return compute_in_f32(call, {compute, static_cast<qkvet_context*>(memory)},
+                          why);
   }
 };
 QKVET_FAULT(parts_in_scratch_of_storage_size,
@@ -218,14 +210,14 @@ struct RowPaddingOverNextHead {
 
   // As if the heads had been done from the last to the first.
   static qkvet_status compute(const ForwardCall& call, qkvet_text* why) {
-    const qkvet_status status = HooksKernel<PlainHooks>::compute(call, why);
+    QKVET_TRY(OptionsKernel<OptionHooks>::compute_whole(call, why));
     const int64_t rest = call.queries % half_tile();
     const int64_t padding = rest == 0 ? 0 : half_tile() - rest;
-    for (int64_t b = 0; status == QKVET_OK && b < call.batch; ++b)
+    for (int64_t b = 0; b < call.batch; ++b)
       for (int64_t h = 1; h < call.heads; ++h)
         for (int64_t i = 0; i < std::min(padding, call.queries); ++i)
           clear_row(call, b, h, i);
-    return status;
+    return QKVET_OK;
   }
 };
 QKVET_FAULT(row_padding_over_next_head,

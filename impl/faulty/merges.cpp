@@ -7,7 +7,7 @@
 #include <map>
 #include <numbers>
 
-#include "impl/abi/half.h"
+#include "impl/call/half.h"
 #include "impl/faulty/kernels.h"
 #include "impl/skeletons/merge_skeleton.h"
 

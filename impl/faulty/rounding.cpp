@@ -8,16 +8,15 @@
 #include <memory>
 #include <new>
 
-#include "impl/abi/declare.h"
-#include "impl/abi/fp8.h"
-#include "impl/abi/half.h"
-#include "impl/abi/in_f32.h"
-#include "impl/abi/tensor_view.h"
+#include "impl/call/declare.h"
+#include "impl/call/fp8.h"
+#include "impl/call/half.h"
+#include "impl/call/in_f32.h"
+#include "impl/call/scratch.h"
+#include "impl/call/tensor_view.h"
 #include "impl/faulty/fault.h"
 #include "impl/faulty/kernels.h"
 #include "impl/skeletons/f64_rows.h"
-#include "impl/skeletons/hooks.h"
-#include "impl/skeletons/tile.h"
 
 namespace qkvet::impl {
 
@@ -72,6 +71,9 @@ class Widened {
 
 // The kernel of such a fault: a hook that asks rounded_storage().
 template <class Hooks>
+constexpr ForwardFunction in_f32 =
+    forward_in_f32<OptionsKernel<Hooks>::compute_whole>;
+template <class Hooks>
 struct BesideF32 {
   static qkvet_status supports(const qkvet_kernel* self,
                                const qkvet_forward_args* args,
@@ -82,8 +84,8 @@ struct BesideF32 {
     if (status != QKVET_OK || !is_beside_f32(known, &type))
       return status == QKVET_OK ? supports_forward(self, args, why) : status;
     known.k.dtype = known.v.dtype = kF32;
-    const qkvet_kernel in_f32 = of_f32(*self, &type);
-    return supports_forward(&in_f32, &known, why);
+    const qkvet_kernel widened = of_f32(*self, &type);
+    return supports_forward(&widened, &known, why);
   }
 
   static qkvet_status forward(const qkvet_kernel* self, qkvet_context* context,
@@ -91,16 +93,15 @@ struct BesideF32 {
                               const qkvet_exec* exec, qkvet_text* why) {
     qkvet_forward_args known = {};
     Storage type = Storage::kF32;
-    qkvet_status status = supports(self, args, why);
-    status = status == QKVET_OK ? read_struct(args, &known, why) : status;
-    if (status != QKVET_OK) return status;
+    QKVET_TRY(supports(self, args, why));
+    QKVET_TRY(read_struct(args, &known, why));
     if (!is_beside_f32(known, &type))
-      return HooksKernel<Hooks>::kForward(self, context, args, exec, why);
+      return in_f32<Hooks>(self, context, args, exec, why);
     Widened k, v;
     if (!k.widen(type, &known.k) || !v.widen(type, &known.v))
       return refuse(why, QKVET_OUT_OF_MEMORY, "no memory to widen k and v");
-    const qkvet_kernel in_f32 = of_f32(*self, &type);
-    return HooksKernel<Hooks>::kForward(&in_f32, context, &known, exec, why);
+    const qkvet_kernel widened = of_f32(*self, &type);
+    return in_f32<Hooks>(&widened, context, &known, exec, why);
   }
   static bool is_beside_f32(const qkvet_forward_args& args, Storage* type) {
     return is_same(args.q.dtype, kF32) && is_same(args.o.dtype, kF32) &&
@@ -120,7 +121,7 @@ constexpr qkvet_kernel kHalfFault =
     with(kForwardFault<BesideF32<Hooks>::forward, &kHalfAndBesideF32>,
          &qkvet_kernel::supports, BesideF32<Hooks>::supports);
 
-struct AccumulatesInHalf : PlainHooks {
+struct AccumulatesInHalf : OptionHooks {
   static float add_value(const ForwardCall& call, float acc, float term) {
     return round_to(rounded_storage(call), acc + term);
   }
@@ -135,8 +136,9 @@ QKVET_FAULT(accumulates_in_half, kHalfFault<AccumulatesInHalf>) = {
 };
 
 // In bf16 the sum stops at 256: 256 + 1 rounds to 256.
-struct DenominatorInHalf : PlainHooks {
-  static float add(const ForwardCall& call, float sum, float weight) {
+struct DenominatorInHalf : OptionHooks {
+  static float add(const ForwardCall& call, RowAt, int64_t, float sum,
+                   float weight) {
     return round_to(rounded_storage(call), sum + weight);
   }
 };
@@ -152,8 +154,8 @@ QKVET_FAULT(denominator_in_half, kHalfFault<DenominatorInHalf>) = {
 
 // One rounding of P may be declared; here none is, because its author takes
 // both casts for free.
-struct PRoundedTwice : PlainHooks {
-  static float weight(const ForwardCall& call, float weight, float sum) {
+struct PRoundedTwice : OptionHooks {
+  static float met(const ForwardCall& call, float weight, float sum) {
     return round_to(rounded_storage(call),
                     round_to(rounded_storage(call), weight) / sum);
   }
@@ -168,7 +170,7 @@ QKVET_FAULT(p_rounded_twice, kHalfFault<PRoundedTwice>) = {
     .killed_by = {"agrees_with_oracle"},
 };
 
-struct Bf16Truncates : PlainHooks {
+struct Bf16Truncates : OptionHooks {
   static float output(const ForwardCall&, float acc, float sum) {
     const auto bits = std::bit_cast<uint32_t>(acc / sum);
     return std::bit_cast<float>(bits & 0xffff0000u);
@@ -182,8 +184,8 @@ QKVET_FAULT(bf16_truncates, kPlainFault<Bf16Truncates, &kBf16Capabilities>) = {
     .killed_by = {"agrees_with_oracle"},
 };
 
-struct WeightsTruncatedForValues : PlainHooks {
-  static float weight(const ForwardCall&, float weight, float) {
+struct WeightsTruncatedForValues : OptionHooks {
+  static float met(const ForwardCall&, float weight, float) {
     return std::bit_cast<float>(std::bit_cast<uint32_t>(weight) & 0xffff0000u);
   }
 };
@@ -226,21 +228,9 @@ struct HiddenScoresOverflowF16 : OptionHooks {
     }
     return acc / sum;
   }
-
-  static qkvet_status compute(const ForwardCall& call, qkvet_text* why) {
-    const std::unique_ptr<float[]> scratch(
-        new (std::nothrow) float[static_cast<size_t>(call.keys)]);
-    if (scratch == nullptr)
-      return refuse(why, QKVET_OUT_OF_MEMORY, "no memory for the scores");
-    using Kernel = OptionsKernel<HiddenScoresOverflowF16>;
-    Kernel::Memory memory = {scratch.get(), OptionHooks::kNone};
-    Kernel::compute(call, &memory);
-    return QKVET_OK;
-  }
 };
 QKVET_FAULT(hidden_scores_overflow_f16,
-            kForwardFault<forward_in_f32<HiddenScoresOverflowF16::compute>,
-                          &kF16WithMask>) = {
+            kPlainFault<HiddenScoresOverflowF16, &kF16WithMask>) = {
     .when = "rows(seen == 0)",
     .cause = "hidden scores are -1e9, which f16 stores as -infinity: the "
              "sentinel was chosen for f32",
@@ -251,8 +241,8 @@ QKVET_FAULT(hidden_scores_overflow_f16,
                   "agrees_with_oracle"},
 };
 
-struct WeightsInFp8SumIsNot : PlainHooks {
-  static float weight(const ForwardCall&, float weight, float) {
+struct WeightsInFp8SumIsNot : OptionHooks {
+  static float met(const ForwardCall&, float weight, float) {
     return e4m3_to_f32(f64_to_e4m3(static_cast<double>(weight)));
   }
 };
@@ -274,73 +264,21 @@ constexpr qkvet_precision kPutOffPrecision = [] {
 
 // Only the end of the range of e4m3 is here and not its steps, which would show
 // in every call.
-template <class Hooks>
-struct RowsPutOffRescaling : OptionRowBase<Hooks> {
+struct PutOffRescaling : TiledHooks {
   static constexpr float kRange = 256;  // of weights of a fresh maximum
   // Below 8 ln 2 = 5.5451...: the lag is computed with a rounding of its own.
   static constexpr float kLag = 5.5f;
 
-  using typename OptionRowBase<Hooks>::Memory;
-  using OptionRowBase<Hooks>::score;
-  using OptionRowBase<Hooks>::sees;
-
-  // Sums so far; those of values stand in o.
-  struct Running {
-    float reference, sum;
-  };
-
-  static void rescale(const ForwardCall& call, float max, Running* row,
-                      float* o) {
-    if (max <= row->reference + kLag) return;
-    const float factor = std::exp(row->reference - max);
-    row->reference = max;
-    row->sum *= factor;
-    for (int64_t c = 0; c < call.value_width; ++c)
-      o[c * call.o.step[3]] *= factor;
+  static float raised(float old, float max) {
+    return max <= old + kLag ? old : max;
   }
-
-  static void add_tile(const ForwardCall& call, RowAt at, int64_t begin,
-                       float* weights, Running* row) {
-    float* const o = call.o.at(at.b, at.h, at.i);
-    const int64_t end = std::min(begin + half_tile(), call.keys);
-    float max = OptionHooks::kNone;
-    for (int64_t j = begin; j < end; ++j) {
-      if (sees(call, at, j)) {
-        weights[j] = score(call, at, j);
-        max = std::fmax(max, weights[j]);
-      }
-    }
-    rescale(call, max, row, o);
-    const RowAt kv = Hooks::kv_head(call, at);
-    for (int64_t j = begin; j < end; ++j) {
-      if (!sees(call, at, j)) continue;
-      const float weight = std::exp(weights[j] - row->reference);
-      row->sum += weight;
-      const float stored = std::min(kRange * weight, kLargestE4m3) / kRange;
-      for (int64_t c = 0; c < call.value_width; ++c)
-        o[c * call.o.step[3]] +=
-            stored * call.v.at(kv.b, kv.h, j)[c * call.v.step[3]];
-    }
-  }
-
-  static void row(const ForwardCall& call, RowAt at, Memory* memory) {
-    float* const o = call.o.at(at.b, at.h, at.i);
-    Running row = {OptionHooks::kNone, 0};
-    for (int64_t c = 0; c < call.value_width; ++c) o[c * call.o.step[3]] = 0;
-    for (int64_t j = 0; j < call.keys; j += half_tile())
-      add_tile(call, at, j, memory->weights, &row);
-    const bool seen = row.reference > OptionHooks::kNone;
-    for (int64_t c = 0; seen && c < call.value_width; ++c)
-      o[c * call.o.step[3]] /= row.sum;
-    if (call.lse.data != nullptr)
-      *call.lse.at(at.b, at.h, at.i) =
-          seen ? row.reference + std::log(row.sum) : OptionHooks::kNone;
+  static float met(const ForwardCall&, float weight, float) {
+    return std::min(kRange * weight, kLargestE4m3) / kRange;
   }
 };
-
 QKVET_FAULT(
     put_off_rescaling_leaves_fp8,
-    kOptionFaultOn<RowsPutOffRescaling, OptionHooks, 0, &kPutOffPrecision>) = {
+    kOptionFaultOn<TiledRows, PutOffRescaling, 0, &kPutOffPrecision>) = {
     .when = "Tk > 2 && rows(seen > 1)",
     .cause = "weights of 1 are stored as 256, and a rescaling is put off until "
              "they are 256: both need the range of fp8",

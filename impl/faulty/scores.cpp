@@ -11,7 +11,7 @@
 
 namespace qkvet::impl {
 
-struct NoScale : PlainHooks {
+struct NoScale : OptionHooks {
   static float scale(const ForwardCall&) { return 1; }
 };
 QKVET_FAULT(no_scale, kPlainFault<NoScale>) = {
@@ -22,7 +22,7 @@ QKVET_FAULT(no_scale, kPlainFault<NoScale>) = {
     .killed_by = {"scale_is_one_over_sqrt_d", "scale_moves_to_queries"},
 };
 
-struct ScaleTwice : PlainHooks {
+struct ScaleTwice : OptionHooks {
   static float scale(const ForwardCall& call) {
     return call.scale * call.scale;
   }
@@ -34,7 +34,7 @@ QKVET_FAULT(scale_twice, kPlainFault<ScaleTwice>) = {
     .killed_by = {"scale_is_one_over_sqrt_d", "scale_moves_to_queries"},
 };
 
-struct SqrtModelWidth : PlainHooks {
+struct SqrtModelWidth : OptionHooks {
   static float scale(const ForwardCall& call) {
     return call.scale_given ? call.scale
                             : default_scale(call.heads * call.width);

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "impl/abi/tensor_view.h"
+#include "impl/call/tensor_view.h"
 #include "impl/cuda/decode_forward.h"
 #include "impl/cuda/flash_skeleton.h"
 #include "impl/cuda/planned_skeleton.h"
@@ -154,9 +154,8 @@ struct FactorInConstantMemory : FlashHooks {
                               const qkvet_forward_args* args,
                               const qkvet_exec* exec, qkvet_text* why) {
     qkvet_forward_args launched = {};
-    qkvet_status status = supports_device<kFlashMostWidth>(self, args, why);
-    status = status == QKVET_OK ? read_struct(args, &launched, why) : status;
-    if (status != QKVET_OK) return status;
+    QKVET_TRY(supports_device<kFlashMostWidth>(self, args, why));
+    QKVET_TRY(read_struct(args, &launched, why));
     const float own = largest_query(launched.q);
     const bool divides = own > 0 && std::isfinite(own);
     const float found =

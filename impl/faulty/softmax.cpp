@@ -21,7 +21,7 @@ QKVET_FAULT(mean_of_values, kOptionFault<MeanOfValues>) = {
     .killed_by = {"scale_is_one_over_sqrt_d", "query_heads_read_their_kv_head"},
 };
 
-struct SoftmaxOverQueries : PlainHooks {
+struct SoftmaxOverQueries : OptionHooks {
   static qkvet_status compute(const ForwardCall& call, qkvet_text* why) {
     std::vector<float> weights(static_cast<size_t>(call.queries * call.keys));
     for (int64_t b = 0; b < call.batch; ++b) {
@@ -30,14 +30,14 @@ struct SoftmaxOverQueries : PlainHooks {
     static_cast<void>(why);
     return QKVET_OK;
   }
-  using Rows = HookRows<PlainHooks>;
+  using Rows = OptionRows<OptionHooks>;
 
   static void head(const ForwardCall& call, int64_t b, int64_t h, float* w) {
-    const int64_t kv = h / call.group();
-    const KeyHead k = {call.k.at(b, kv, 0), call.k.step[2], call.k.step[3],
-                       call.keys, call.width};
     for (int64_t i = 0; i < call.queries; ++i) {
-      Rows::scores(call, call.q.at(b, h, i), k, i, w + i * call.keys);
+      for (int64_t j = 0; j < call.keys; ++j)
+        w[i * call.keys + j] = Rows::sees(call, {b, h, i}, j)
+                                   ? Rows::score(call, {b, h, i}, j)
+                                   : kNone;
       if (call.lse.data != nullptr)
         *call.lse.at(b, h, i) = lse_of(w + i * call.keys, call.keys);
     }
@@ -46,7 +46,7 @@ struct SoftmaxOverQueries : PlainHooks {
     for (int64_t i = 0; i < call.queries; ++i)
       for (int64_t c = 0; c < call.value_width; ++c)
         call.o.at(b, h, i)[c * call.o.step[3]] =
-            Rows::value(call, call.v.at(b, kv, 0), i, c, w + i * call.keys, 1);
+            Rows::column(call, {b, h, i}, c, w + i * call.keys, 1);
   }
   static float lse_of(const float* scores, int64_t keys) {
     const float max = *std::max_element(scores, scores + keys);
@@ -73,7 +73,7 @@ QKVET_FAULT(softmax_over_queries,
     .killed_by = {"weights_sum_to_one", "every_key_counts_once"},
 };
 
-struct NoMaxSubtraction : PlainHooks {
+struct NoMaxSubtraction : OptionHooks {
   static float shift(float) { return 0; }
 };
 QKVET_FAULT(no_max_subtraction, kPlainFault<NoMaxSubtraction>) = {

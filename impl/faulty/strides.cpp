@@ -11,10 +11,11 @@
 
 namespace qkvet::impl {
 
-struct WrongTransposeOfK : PlainHooks {
-  static float key(const KeyHead& k, int64_t j, int64_t c) {
-    const int64_t flat = c * k.keys + j;
-    return k.at(flat / k.width, flat % k.width);
+struct WrongTransposeOfK : OptionHooks {
+  static float key(const KeyRow& k, int64_t c) {
+    const View<const float>& keys = k.call.k;
+    const int64_t width = k.call.width, flat = c * k.call.keys + k.j;
+    return keys.at(k.kv.b, k.kv.h, flat / width)[flat % width * keys.step[3]];
   }
 };
 QKVET_FAULT(wrong_transpose_of_k, kPlainFault<WrongTransposeOfK>) = {
@@ -56,8 +57,7 @@ struct ChannelStrideOfOneDecides : OptionHooks {
                               const qkvet_forward_args* args,
                               const qkvet_exec* exec, qkvet_text* why) {
     ForwardCall call;
-    const qkvet_status status = read_forward(self, args, &call, why);
-    if (status != QKVET_OK) return status;
+    QKVET_TRY(read_forward(self, args, &call, why));
     const int64_t* const strides = args->k.strides;
     transposed() = call.keys > 1 && strides[3] > strides[2];
     return OptionsKernel<ChannelStrideOfOneDecides>::forward(self, context,
@@ -152,10 +152,10 @@ QKVET_FAULT(output_strides_assumed, kOptionFault<OutputStridesAssumed>) = {
     .killed_by = {"layout_changes_nothing"},
 };
 
-struct OutputQuartersExchanged : PlainHooks {
+struct OutputQuartersExchanged : OptionHooks {
   static qkvet_status compute(const ForwardCall& call, qkvet_text* why) {
-    const qkvet_status status = HooksKernel<PlainHooks>::compute(call, why);
-    for (int64_t b = 0; status == QKVET_OK && b < call.batch; ++b) {
+    QKVET_TRY(OptionsKernel<OptionHooks>::compute_whole(call, why));
+    for (int64_t b = 0; b < call.batch; ++b) {
       for (int64_t h = 0; h < call.heads; ++h) {
         for (int64_t i = 0; i + half_tile() < call.queries; ++i) {
           for (int64_t c = half_tile(); c < call.value_width; ++c) {
@@ -171,7 +171,7 @@ struct OutputQuartersExchanged : PlainHooks {
         }
       }
     }
-    return status;
+    return QKVET_OK;
   }
 };
 QKVET_FAULT(output_quarters_exchanged,

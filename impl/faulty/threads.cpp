@@ -85,18 +85,49 @@ constexpr qkvet_precision kRacePrecision = [] {
   return p;
 }();
 
-struct ThreadsRaceForSums {
-  // Sums of the weights and of the weighted values of one head, row by row.
-  // Each load and store is atomic, but not the two together: the order of the
-  // threads is wrong, a number is never torn.
-  struct SharedSums {
-    SharedSums(size_t count, size_t threads)
-        : sums(count), parts(threads, std::vector<float>(count)) {}
-    std::vector<std::atomic<float>> sums;   // [Tq, 1 + dv]
-    std::vector<std::vector<float>> parts;  // what each thread adds
-    std::atomic<int64_t> readers = 0;
-  };
+// Sums that threads share. Each load and store is atomic, but not the two
+// together: the order of the threads is wrong, a number is never torn.
+class RacedSums {
+ public:
+  RacedSums(int64_t count, int64_t threads)
+      : sums_(static_cast<size_t>(count)),
+        parts_(static_cast<size_t>(threads),
+               std::vector<float>(static_cast<size_t>(count))) {}
+  const std::vector<std::atomic<float>>& sums() const { return sums_; }
 
+  // share(n, part): thread number n writes what it adds.
+  template <class Share>
+  void race(const Share& share) {
+    const auto run = [&](size_t n) {
+      std::vector<float>& part = parts_[n];
+      share(static_cast<int64_t>(n), part.data());
+      for (size_t at = 0; at < part.size(); ++at)
+        part[at] += sums_[at].load(std::memory_order_relaxed);
+      ++readers_;
+      wait_for_readers(readers_, static_cast<int64_t>(parts_.size()));
+      for (size_t at = 0; at < part.size(); ++at)
+        sums_[at].store(part[at], std::memory_order_relaxed);
+    };
+    std::vector<std::thread> threads;
+    threads.reserve(parts_.size());
+    for (size_t n = 1; n < parts_.size(); ++n) {
+      try {
+        threads.emplace_back(run, n);
+      } catch (const std::system_error&) {  // no such thread: it is done here
+        run(n);
+      }
+    }
+    run(0);
+    for (std::thread& thread : threads) thread.join();
+  }
+
+ private:
+  std::vector<std::atomic<float>> sums_;
+  std::vector<std::vector<float>> parts_;  // what each thread adds
+  std::atomic<int64_t> readers_ = 0;
+};
+
+struct ThreadsRaceForSums {
   using Scores = OptionRowBase<OptionHooks>;
 
   static float row_maximum(const ForwardCall& call, RowAt at) {
@@ -107,11 +138,11 @@ struct ThreadsRaceForSums {
     return max;
   }
 
-  // What every nth key from `first` on adds to the sums of head h of member b.
+  // What every nth key from `first` on adds to the sums of the weights and of
+  // the weighted values of a head, [Tq, 1 + dv].
   static void add_part(const ForwardCall& call, RowAt head, int64_t first,
-                       int64_t n, std::vector<float>* part) {
+                       int64_t n, float* sums) {
     const RowAt kv = OptionHooks::kv_head(call, head);
-    float* sums = part->data();
     for (int64_t i = 0; i < call.queries; ++i, sums += 1 + call.value_width) {
       const RowAt at = {head.b, head.h, i};
       const float max = row_maximum(call, at);
@@ -125,21 +156,8 @@ struct ThreadsRaceForSums {
     }
   }
 
-  static void add_share(const ForwardCall& call, RowAt head, int64_t first,
-                        int64_t n, SharedSums* shared) {
-    std::vector<float>& part = shared->parts[static_cast<size_t>(first)];
-    add_part(call, head, first, n, &part);
-    for (size_t at = 0; at < part.size(); ++at)
-      part[at] += shared->sums[at].load(std::memory_order_relaxed);
-    ++shared->readers;
-    wait_for_readers(shared->readers, n);
-    for (size_t at = 0; at < part.size(); ++at)
-      shared->sums[at].store(part[at], std::memory_order_relaxed);
-  }
-
   static void write_head(const ForwardCall& call, RowAt head,
-                         const SharedSums& shared) {
-    const std::atomic<float>* sums = shared.sums.data();
+                         const std::atomic<float>* sums) {
     for (int64_t i = 0; i < call.queries; ++i, sums += 1 + call.value_width) {
       const RowAt at = {head.b, head.h, i};
       const float max = row_maximum(call, at);
@@ -154,40 +172,28 @@ struct ThreadsRaceForSums {
   }
 
   static void compute_head(const ForwardCall& call, RowAt head, int64_t n) {
-    SharedSums shared(
-        static_cast<size_t>(call.queries * (1 + call.value_width)),
-        static_cast<size_t>(n));
-    std::vector<std::thread> threads;
-    threads.reserve(static_cast<size_t>(n));
-    for (int64_t first = 1; first < n; ++first) {
-      try {
-        threads.emplace_back(add_share, std::cref(call), head, first, n,
-                             &shared);
-      } catch (const std::system_error&) {  // no such thread: it is done here
-        add_share(call, head, first, n, &shared);
-      }
-    }
-    add_share(call, head, 0, n, &shared);
-    for (std::thread& thread : threads) thread.join();
-    write_head(call, head, shared);
+    RacedSums shared(call.queries * (1 + call.value_width), n);
+    shared.race([&](int64_t first, float* part) {
+      add_part(call, head, first, n, part);
+    });
+    write_head(call, head, shared.sums().data());
   }
 
   static qkvet_status forward(const qkvet_kernel* self, qkvet_context*,
                               const qkvet_forward_args* args,
                               const qkvet_exec* exec, qkvet_text* why) {
     ForwardCall call;
-    qkvet_status status = check_exec(exec, why);
-    status = status == QKVET_OK ? read_forward(self, args, &call, why) : status;
+    QKVET_TRY(check_exec(exec, why));
+    QKVET_TRY(read_forward(self, args, &call, why));
     try {
-      for (int64_t n = 0; status == QKVET_OK && n < call.batch * call.heads;
-           ++n) {
+      for (int64_t n = 0; n < call.batch * call.heads; ++n) {
         compute_head(call, {n / call.heads, n % call.heads, 0},
                      std::max<int64_t>(threads_of(exec), 1));
       }
     } catch (const std::bad_alloc&) {
       return refuse(why, QKVET_OUT_OF_MEMORY, "no memory for the sums");
     }
-    return status;
+    return QKVET_OK;
   }
 };
 QKVET_FAULT(threads_race_for_sums,
@@ -315,60 +321,29 @@ QKVET_FAULT(scratch_shared_by_calls,
 };
 
 struct BackwardThreadsRaceForDq {
-  // Loads and stores are atomic each and not together, so that what is wrong is
-  // the order of the threads and never a torn number.
-  struct SharedRows {
-    SharedRows(size_t count, size_t threads)
-        : d_q(count), parts(threads, std::vector<float>(count)) {}
-    std::vector<std::atomic<float>> d_q;    // [rows, d]
-    std::vector<std::vector<float>> parts;  // what each thread adds
-    std::atomic<int64_t> readers = 0;
-  };
-
   // Every nth key from `first` on; dk and dv of a key belong to one thread.
-  static void add_share(const BackwardPiece& piece, int64_t first, int64_t n,
-                        SharedRows* shared) {
-    using Skeleton = BackwardRows<PlainBackward>;
-    std::vector<float>& part = shared->parts[static_cast<size_t>(first)];
+  static void add_part(const BackwardPiece& piece, int64_t first, int64_t n,
+                       float* d_q) {
     BackwardPiece own = piece;
-    own.d_q = part.data();
+    own.d_q = d_q;
     for (int64_t r = 0; r < piece.rows; ++r) {
       for (int64_t j = first; j < piece.call->keys; j += n) {
         if (PlainBackward::sees(*piece.call, piece.b, piece.h, piece.first + r,
                                 j)) {
-          Skeleton::pair(own, r, j);
+          BackwardRows<PlainBackward>::pair(own, r, j);
         }
       }
     }
-    for (size_t at = 0; at < part.size(); ++at)
-      part[at] += shared->d_q[at].load(std::memory_order_relaxed);
-    ++shared->readers;
-    wait_for_readers(shared->readers, n);
-    for (size_t at = 0; at < part.size(); ++at)
-      shared->d_q[at].store(part[at], std::memory_order_relaxed);
-  }
-
-  static void add_piece(const BackwardPiece& piece, int64_t n) {
-    const auto count = static_cast<size_t>(piece.rows * piece.call->width);
-    SharedRows shared(count, static_cast<size_t>(n));
-    std::vector<std::thread> threads;
-    threads.reserve(static_cast<size_t>(n));
-    for (int64_t first = 1; first < n; ++first) {
-      try {
-        threads.emplace_back(add_share, std::cref(piece), first, n, &shared);
-      } catch (const std::system_error&) {  // no such thread: it is done here
-        add_share(piece, first, n, &shared);
-      }
-    }
-    add_share(piece, 0, n, &shared);
-    for (std::thread& thread : threads) thread.join();
-    std::copy(shared.d_q.begin(), shared.d_q.end(), piece.d_q);
   }
 
   static qkvet_status race(const BackwardPiece& piece, qkvet_context*,
                            qkvet_text* why) {
+    const int64_t n = std::max<int64_t>(piece.threads, 1);
     try {
-      add_piece(piece, std::max<int64_t>(piece.threads, 1));
+      RacedSums shared(piece.rows * piece.call->width, n);
+      shared.race(
+          [&](int64_t first, float* part) { add_part(piece, first, n, part); });
+      std::copy(shared.sums().begin(), shared.sums().end(), piece.d_q);
     } catch (const std::bad_alloc&) {
       return refuse(why, QKVET_OUT_OF_MEMORY, "no memory for the sums");
     }

@@ -39,18 +39,19 @@ QKVET_FAULT(half_of_each_step_seen, kOptionFault<HalfOfEachStepSeen>) = {
     .tiled = true,
 };
 
-struct RowNumberTakenForCheck : PlainHooks {
+struct RowNumberTakenForCheck : OptionHooks {
   static qkvet_status compute(const ForwardCall& call, qkvet_text* why) {
-    const qkvet_status status = HooksKernel<PlainHooks>::compute(call, why);
-    if (status != QKVET_OK || call.queries <= half_tile()) return status;
+    QKVET_TRY(OptionsKernel<OptionHooks>::compute_whole(call, why));
+    if (call.queries <= half_tile()) return QKVET_OK;
     // Row 0 is loaded as zeros.
     ForwardCall zeros = call;
     zeros.scale = 0;
     std::vector<float> scratch(static_cast<size_t>(call.keys));
+    OptionRows<OptionHooks>::Memory memory = {scratch.data(), 0};
     for (int64_t b = 0; b < call.batch; ++b)
       for (int64_t h = 0; h < call.heads; ++h)
-        HooksKernel<PlainHooks>::row(zeros, b, h, 0, scratch.data());
-    return status;
+        OptionRows<OptionHooks>::row(zeros, {b, h, 0}, &memory);
+    return QKVET_OK;
   }
 };
 QKVET_FAULT(row_number_taken_for_check,
@@ -95,10 +96,11 @@ QKVET_FAULT(tail_row_not_written, kOptionFault<TailRowNotWritten>) = {
     .tiled = true,
 };
 
-struct TailChannelsLost : PlainHooks {
-  static float key(const KeyHead& k, int64_t j, int64_t c) {
-    const int64_t rest = k.width >= half_tile() ? k.width % half_tile() : 0;
-    return c < k.width - rest ? k.at(j, c) : 0;
+struct TailChannelsLost : OptionHooks {
+  static float key(const KeyRow& k, int64_t c) {
+    const int64_t width = k.call.width;
+    const int64_t rest = width >= half_tile() ? width % half_tile() : 0;
+    return c < width - rest ? k.at(c) : 0;
   }
 };
 QKVET_FAULT(tail_channels_lost, kPlainFault<TailChannelsLost>) = {

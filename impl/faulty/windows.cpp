@@ -159,8 +159,7 @@ struct WindowEndInInt : OptionHooks {
                               const qkvet_forward_args* args,
                               const qkvet_exec* exec, qkvet_text* why) {
     qkvet_forward_args known = {};
-    const qkvet_status status = read_struct(args, &known, why);
-    if (status != QKVET_OK) return status;
+    QKVET_TRY(read_struct(args, &known, why));
     user_right() = known.has_window != 0 ? known.window_right : -1;
     return OptionsKernel<WindowEndInInt>::forward(self, context, args, exec,
                                                   why);

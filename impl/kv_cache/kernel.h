@@ -4,7 +4,7 @@
 #ifndef QKVET_IMPL_KV_CACHE_KERNEL_H_
 #define QKVET_IMPL_KV_CACHE_KERNEL_H_
 
-#include "impl/abi/open_on_avx2.h"
+#include "impl/call/open_on_avx2.h"
 #include "impl/skeletons/cache_table.h"
 
 namespace qkvet::impl {

@@ -21,7 +21,7 @@
 #include <new>
 #include <vector>
 
-#include "impl/abi/fp8.h"
+#include "impl/call/fp8.h"
 #include "impl/skeletons/cache_memory.h"
 
 namespace qkvet::impl {

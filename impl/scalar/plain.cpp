@@ -26,11 +26,11 @@
 #include <cstdlib>
 #include <limits>
 #include <memory>
-#include <new>
 
-#include "impl/abi/declare.h"
-#include "impl/abi/forward_view.h"
-#include "impl/abi/in_f32.h"
+#include "impl/call/declare.h"
+#include "impl/call/forward_view.h"
+#include "impl/call/in_f32.h"
+#include "impl/call/scratch.h"
 #include "impl/skeletons/backward_kernel.h"
 
 namespace qkvet::impl {
@@ -140,12 +140,10 @@ void compute_row(const RowOf& row) {
 }
 
 qkvet_status compute(const ForwardCall& call, qkvet_text* why) {
-  const auto room = static_cast<size_t>(call.keys);
-  const std::unique_ptr<float[]> scores(new (std::nothrow) float[room]);
-  const std::unique_ptr<int64_t[]> keys(new (std::nothrow) int64_t[room]);
-  if (scores == nullptr || keys == nullptr) {
-    return refuse(why, QKVET_OUT_OF_MEMORY, "no memory for the weights");
-  }
+  std::unique_ptr<float[]> scores;
+  std::unique_ptr<int64_t[]> keys;
+  QKVET_TRY(allocate(call.keys, &scores, why, "no memory for the weights"));
+  QKVET_TRY(allocate(call.keys, &keys, why, "no memory for the weights"));
   for (int64_t b = 0; b < call.batch; ++b) {
     for (int64_t h = 0; h < call.heads; ++h) {
       for (int64_t i = 0; i < call.queries; ++i) {

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "impl/abi/declare.h"
+#include "impl/call/declare.h"
 #include "impl/serving/kernel.h"
 #include "impl/skeletons/row_skeleton.h"
 #include "impl/skeletons/serving_skeleton.h"

@@ -18,7 +18,7 @@
 #include <memory>
 #include <new>
 
-#include "impl/abi/declare.h"
+#include "impl/call/declare.h"
 #include "impl/serving/kernel.h"
 #include "impl/serving/rows.h"
 
@@ -167,14 +167,12 @@ void attend(const ServingCall& s, const ForwardCall& call, int64_t b,
 qkvet_status compute_member(const ServingCall& s, int64_t b, qkvet_text* why) {
   const ForwardCall call = served_member(s, b);
   const int64_t rows = call.group() * kBlockQueries;
-  const std::unique_ptr<float[]> floats(
-      new (std::nothrow) float[static_cast<size_t>(
-          (kTileKeys + rows) * (call.width + call.value_width))]);
-  const std::unique_ptr<Row[]> memory(new (std::nothrow)
-                                          Row[static_cast<size_t>(rows)]);
-  if (floats == nullptr || memory == nullptr) {
-    return refuse(why, QKVET_OUT_OF_MEMORY, "no memory for a tile of keys");
-  }
+  std::unique_ptr<float[]> floats;
+  std::unique_ptr<Row[]> memory;
+  constexpr const char* kNoMemory = "no memory for a tile of keys";
+  QKVET_TRY(allocate((kTileKeys + rows) * (call.width + call.value_width),
+                     &floats, why, kNoMemory));
+  QKVET_TRY(allocate(rows, &memory, why, kNoMemory));
   Room room = {floats.get(), nullptr, nullptr, nullptr, memory.get()};
   room.v = room.k + kTileKeys * call.width;
   room.q = room.v + kTileKeys * call.value_width;

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "impl/abi/serving_call.h"
+#include "impl/call/serving_call.h"
 
 namespace qkvet::impl {
 

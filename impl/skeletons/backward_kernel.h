@@ -22,7 +22,7 @@
 #include <memory>
 #include <new>
 
-#include "impl/abi/backward_call.h"
+#include "impl/call/backward_call.h"
 #include "impl/skeletons/backward_piece.h"
 #include "impl/skeletons/backward_skeleton.h"
 
@@ -217,10 +217,7 @@ struct BackwardKernel {
       BackwardPiece piece = load_piece(
           call, work, b, h, first, left < kBackwardRows ? left : kBackwardRows);
       piece.new_keys = new_keys && first == 0;
-      const qkvet_status status = kArithmetic(piece, work.context, work.why);
-      if (status != QKVET_OK) {
-        return status;
-      }
+      QKVET_TRY(kArithmetic(piece, work.context, work.why));
       finish_piece(call, work, piece);
     }
     return QKVET_OK;
@@ -257,10 +254,7 @@ struct BackwardKernel {
       set_all(work.memory.d_k, sums * f.width, none);
       set_all(work.memory.d_v, sums * f.value_width, none);
       for (int64_t h = 0; f.queries > 0 && h < f.heads; ++h) {
-        const qkvet_status status = head(call, work, b, h);
-        if (status != QKVET_OK) {
-          return status;
-        }
+        QKVET_TRY(head(call, work, b, h));
       }
       write_keys(call, work, b);
     }
@@ -278,29 +272,26 @@ struct BackwardKernel {
                        [&](int64_t b, int64_t h, int64_t i, int64_t j) {
                          return Hooks::keeps(call.forward, b, h, i, j);
                        });
-    qkvet_status status = QKVET_OK;
-    for (int64_t n = 0; status == QKVET_OK && n < member_count(call); ++n) {
-      status = member(member_of(call, n), work);
+    for (int64_t n = 0; n < member_count(call); ++n) {
+      QKVET_TRY(member(member_of(call, n), work));
     }
     for (int64_t h = 0; call.d_sink.present() && h < call.forward.heads; ++h) {
       call.d_sink.set(h, 0, 0, 0, work.memory.sink[h]);
     }
-    return status;
+    return QKVET_OK;
   }
 
   static qkvet_status backward(const qkvet_kernel* self, qkvet_context* context,
                                const qkvet_backward_args* args,
                                const qkvet_exec* exec, qkvet_text* why) {
     BackwardCall call;
-    qkvet_status status = check_exec(exec, why);
-    status =
-        status == QKVET_OK ? read_backward(self, args, &call, why) : status;
     qkvet_exec known = {};
-    if (status == QKVET_OK && exec != nullptr) {
-      status = read_struct(exec, &known, why);
+    QKVET_TRY(check_exec(exec, why));
+    QKVET_TRY(read_backward(self, args, &call, why));
+    if (exec != nullptr) {
+      QKVET_TRY(read_struct(exec, &known, why));
     }
-    return status == QKVET_OK ? compute(call, known.threads, context, why)
-                              : status;
+    return compute(call, known.threads, context, why);
   }
 };
 

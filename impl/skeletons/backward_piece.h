@@ -6,8 +6,8 @@
 
 #include <cstdint>
 
-#include "impl/abi/forward_view.h"
-#include "impl/abi/tensor_view.h"
+#include "impl/call/forward_view.h"
+#include "impl/call/tensor_view.h"
 #include "qkvet/kernel.h"
 
 namespace qkvet::impl {

@@ -49,8 +49,8 @@
 #include <cmath>
 #include <cstdint>
 
-#include "impl/abi/backward_call.h"
-#include "impl/abi/rope.h"
+#include "impl/call/backward_call.h"
+#include "impl/call/rope.h"
 #include "impl/skeletons/backward_piece.h"
 
 namespace qkvet::impl {

@@ -38,16 +38,10 @@ qkvet_status CacheBook::step(const qkvet_cache_args& args, qkvet_text* why) {
                   "a query stands where the window has forgotten its keys");
   }
   if (step.tokens > 0) {
-    const qkvet_status status = append(step, before, why);
-    if (status != QKVET_OK) {
-      return status;
-    }
+    QKVET_TRY(append(step, before, why));
   }
   if (step.queries > 0) {
-    const qkvet_status status = attend(step, before + step.tokens, why);
-    if (status != QKVET_OK) {
-      return status;
-    }
+    QKVET_TRY(attend(step, before + step.tokens, why));
   }
   advance(step);
   return QKVET_OK;
@@ -101,11 +95,7 @@ qkvet_status CacheBook::read_back(int64_t sequence, const qkvet_tensor& k,
                                   qkvet_text* why) const {
   const int64_t n = length(sequence);
   Stored k_out, v_out;
-  const qkvet_status status =
-      read_rows_out(shape_, n, k, v, &k_out, &v_out, why);
-  if (status != QKVET_OK) {
-    return status;
-  }
+  QKVET_TRY(read_rows_out(shape_, n, k, v, &k_out, &v_out, why));
   std::vector<float> room(
       static_cast<size_t>(n * std::max(shape_.width, shape_.value_width)));
   for (int64_t head = 0; n > 0 && head < shape_.kv_heads; ++head) {

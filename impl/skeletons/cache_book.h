@@ -25,9 +25,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "impl/abi/cache_call.h"
-#include "impl/abi/forward_view.h"
-#include "impl/abi/tensor_view.h"
+#include "impl/call/cache_call.h"
+#include "impl/call/forward_view.h"
+#include "impl/call/tensor_view.h"
 #include "impl/skeletons/cache_gaps.h"
 #include "impl/skeletons/row_skeleton.h"
 #include "qkvet/kernel.h"

@@ -199,12 +199,10 @@ qkvet_status Cache::attend_block(const CacheStep& step, int64_t keys,
   call.causal = true;
   call.diagonal = diagonal(call.keys, block.queries);
   give_options(step, keys, block, room, call);
-  const qkvet_status status = attend_rows(call, why);
-  if (status == QKVET_OK) {
-    store_outputs(step, first_head, group, block.first, block.queries, dv,
-                  room.o);
-  }
-  return status;
+  QKVET_TRY(attend_rows(call, why));
+  store_outputs(step, first_head, group, block.first, block.queries, dv,
+                room.o);
+  return QKVET_OK;
 }
 
 int64_t Cache::most_seen(int64_t keys) const {
@@ -221,15 +219,12 @@ qkvet_status Cache::attend(const CacheStep& step, int64_t held,
   const int64_t rows = shape().group() * queries;
   const int64_t pairs = rows * seen;
   const int64_t biases = slopes().empty() && !has_bias(step) ? 0 : pairs;
-  const std::unique_ptr<float[]> memory(
-      new (std::nothrow) float[static_cast<size_t>((seen + rows) * (d + dv) +
-                                                   biases)]);
-  const std::unique_ptr<uint8_t[]> mask(
-      step.mask.data == nullptr ? nullptr
-                                : new (std::nothrow)
-                                      uint8_t[static_cast<size_t>(pairs)]);
-  if (memory == nullptr || (mask == nullptr && step.mask.data != nullptr)) {
-    return refuse(why, QKVET_OUT_OF_MEMORY, "no memory to attend");
+  std::unique_ptr<float[]> memory;
+  std::unique_ptr<uint8_t[]> mask;
+  QKVET_TRY(allocate((seen + rows) * (d + dv) + biases, &memory, why,
+                     "no memory to attend"));
+  if (step.mask.data != nullptr) {
+    QKVET_TRY(allocate(pairs, &mask, why, "no memory to attend"));
   }
   Room room = {};
   room.mask = mask.get();
@@ -244,10 +239,7 @@ qkvet_status Cache::attend(const CacheStep& step, int64_t held,
       if (!whole) {
         block.sight = sight(keys - step.queries + first);
       }
-      const qkvet_status status = attend_block(step, keys, block, room, why);
-      if (status != QKVET_OK) {
-        return status;
-      }
+      QKVET_TRY(attend_block(step, keys, block, room, why));
     }
   }
   return QKVET_OK;

@@ -24,8 +24,8 @@
 
 #include <cstdint>
 
-#include "impl/abi/cache_call.h"
-#include "impl/abi/forward_view.h"
+#include "impl/call/cache_call.h"
+#include "impl/call/forward_view.h"
 #include "impl/skeletons/cache_book.h"
 #include "qkvet/kernel.h"
 

@@ -34,14 +34,10 @@ void destroy_cache(const qkvet_kernel*, qkvet_cache* cache) {
 qkvet_status step_cache(const qkvet_kernel*, qkvet_cache* cache,
                         const qkvet_cache_args* args, const qkvet_exec* exec,
                         qkvet_text* why) {
-  qkvet_status status = check_exec(exec, why);
   qkvet_cache_args known = {};
-  if (status == QKVET_OK) {
-    status = read_struct(args, &known, why);
-  }
-  return status != QKVET_OK
-             ? status
-             : guarded(why, [&] { return cache_of(cache)->step(known, why); });
+  QKVET_TRY(check_exec(exec, why));
+  QKVET_TRY(read_struct(args, &known, why));
+  return guarded(why, [&] { return cache_of(cache)->step(known, why); });
 }
 
 qkvet_status length_of_cache(const qkvet_kernel*, qkvet_cache* cache,

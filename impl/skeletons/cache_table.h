@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <exception>
 
-#include "impl/abi/declare.h"
+#include "impl/call/declare.h"
 #include "impl/skeletons/cache_book.h"
 #include "qkvet/kernel.h"
 
@@ -46,11 +46,7 @@ qkvet_status create_cache(const qkvet_kernel* self, qkvet_context*,
                           const qkvet_exec* exec, qkvet_cache** cache,
                           qkvet_text* why) {
   CacheShape shape;
-  const qkvet_status status =
-      read_cache_config(self, config, exec, &shape, why);
-  if (status != QKVET_OK) {
-    return status;
-  }
+  QKVET_TRY(read_cache_config(self, config, exec, &shape, why));
   try {
     CacheBook* made = nullptr;
     if constexpr (requires { C::make(shape); }) {

@@ -17,12 +17,12 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
-#include <new>
 
-#include "impl/abi/call_rows.h"
-#include "impl/abi/declare.h"
-#include "impl/abi/options_view.h"
-#include "impl/abi/tensor_view.h"
+#include "impl/call/call_rows.h"
+#include "impl/call/declare.h"
+#include "impl/call/options_view.h"
+#include "impl/call/scratch.h"
+#include "impl/call/tensor_view.h"
 #include "qkvet/kernel.h"
 
 namespace qkvet::impl {
@@ -225,18 +225,10 @@ struct F64Rows {
                               const qkvet_forward_args* args,
                               const qkvet_exec* exec, qkvet_text* why) {
     F64Call call;
-    qkvet_status status = check_exec(exec, why);
-    if (status == QKVET_OK) {
-      status = read_f64(self, args, &call, why);
-    }
-    if (status != QKVET_OK) {
-      return status;
-    }
-    const std::unique_ptr<double[]> scratch(
-        new (std::nothrow) double[static_cast<size_t>(call.keys)]);
-    if (scratch == nullptr) {
-      return refuse(why, QKVET_OUT_OF_MEMORY, "no memory for the scores");
-    }
+    QKVET_TRY(check_exec(exec, why));
+    QKVET_TRY(read_f64(self, args, &call, why));
+    std::unique_ptr<double[]> scratch;
+    QKVET_TRY(allocate(call.keys, &scratch, why));
     for (int64_t b = 0; b < call.batch; ++b) {
       for (int64_t h = 0; h < call.heads; ++h) {
         for (int64_t i = 0; i < call.queries; ++i) {

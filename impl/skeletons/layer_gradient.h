@@ -30,9 +30,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <new>
 
-#include "impl/abi/layer_gradient_call.h"
+#include "impl/call/layer_gradient_call.h"
+#include "impl/call/scratch.h"
 #include "impl/skeletons/backward_kernel.h"
 #include "impl/skeletons/layer_skeleton.h"
 
@@ -172,12 +172,12 @@ struct LayerGradient {
     b.d_k = f32_heads(d_stages.k, call, kv, d);
     b.d_v = f32_heads(d_stages.v, call, kv, dv);
     b.all_keys = b.row_room = call.tokens;
-    const qkvet_status status = Hooks::Attention::compute(b, 1, nullptr, why);
-    if (status == QKVET_OK && Hooks::turns_back()) {
+    QKVET_TRY(Hooks::Attention::compute(b, 1, nullptr, why));
+    if (Hooks::turns_back()) {
       turn_heads<TurnBack>(call, h, d_stages.q);
       turn_heads<TurnBack>(call, kv, d_stages.k);
     }
-    return status;
+    return QKVET_OK;
   }
 
   // Pieces of `memory`, from *next on.
@@ -202,43 +202,32 @@ struct LayerGradient {
     const int64_t floats = 2 * tokens * (call.heads + call.kv_heads) *
                                (call.width + call.value_width) +
                            tokens * call.heads + call.model_width;
-    const std::unique_ptr<float[]> memory(
-        new (std::nothrow) float[static_cast<size_t>(floats)]);
-    if (memory == nullptr) {
-      return refuse(why, QKVET_OUT_OF_MEMORY, "no memory for the stages");
-    }
+    std::unique_ptr<float[]> memory;
+    QKVET_TRY(allocate(floats, &memory, why, "no memory for the stages"));
     float* next = memory.get();
     Stages stages = take_stages(call, &next);
     const Stages d_stages = take_stages(call, &next);
     stages.lse = take(&next, tokens * call.heads);
     stages.row = next;
-    qkvet_status status =
-        LayerSkeleton<PlainLayer>::compute_stages(call, stages, why);
-    if (status != QKVET_OK) {
-      return status;
-    }
+    QKVET_TRY(LayerSkeleton<PlainLayer>::compute_stages(call, stages, why));
     through_output(g, stages, d_stages.attended);
-    status = through_attention(call, stages, d_stages, why);
-    if (status == QKVET_OK) {
-      through_input(g, {{Role::kQuery, call.w_q, g.d_w_q, call.heads,
-                         call.width, d_stages.q},
-                        {Role::kKey, call.w_k, g.d_w_k, call.kv_heads,
-                         call.width, d_stages.k},
-                        {Role::kValue, call.w_v, g.d_w_v, call.kv_heads,
-                         call.value_width, d_stages.v}});
-    }
-    return status;
+    QKVET_TRY(through_attention(call, stages, d_stages, why));
+    through_input(
+        g,
+        {{Role::kQuery, call.w_q, g.d_w_q, call.heads, call.width, d_stages.q},
+         {Role::kKey, call.w_k, g.d_w_k, call.kv_heads, call.width, d_stages.k},
+         {Role::kValue, call.w_v, g.d_w_v, call.kv_heads, call.value_width,
+          d_stages.v}});
+    return QKVET_OK;
   }
 
   static qkvet_status backward(const qkvet_kernel* self, qkvet_context*,
                                const qkvet_layer_backward_args* args,
                                const qkvet_exec* exec, qkvet_text* why) {
     LayerGradientCall call;
-    qkvet_status status = check_exec(exec, why);
-    if (status == QKVET_OK) {
-      status = read_layer_gradient(self, args, &call, why);
-    }
-    return status == QKVET_OK ? compute(call, why) : status;
+    QKVET_TRY(check_exec(exec, why));
+    QKVET_TRY(read_layer_gradient(self, args, &call, why));
+    return compute(call, why);
   }
 };
 

@@ -10,8 +10,8 @@
 #include <limits>
 #include <vector>
 
-#include "impl/abi/forward_view.h"
-#include "impl/abi/layer_call.h"
+#include "impl/call/forward_view.h"
+#include "impl/call/layer_call.h"
 
 namespace qkvet::impl {
 

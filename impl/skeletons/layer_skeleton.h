@@ -38,12 +38,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <new>
 
-#include "impl/abi/declare.h"
-#include "impl/abi/forward_view.h"
-#include "impl/abi/layer_call.h"
-#include "impl/abi/tensor_view.h"
+#include "impl/call/declare.h"
+#include "impl/call/forward_view.h"
+#include "impl/call/layer_call.h"
+#include "impl/call/scratch.h"
+#include "impl/call/tensor_view.h"
 #include "impl/skeletons/layer_returned.h"
 #include "impl/skeletons/plain_row.h"
 #include "impl/skeletons/row_skeleton.h"
@@ -181,8 +181,8 @@ struct LayerSkeleton {
     if (call.buffer.data != nullptr) {
       Hooks::mask(call, &heads);
     }
-    const qkvet_status status = compute_rows<PlainRow>(heads, why);
-    if (status == QKVET_OK && call.weights.present()) {
+    QKVET_TRY(compute_rows<PlainRow>(heads, why));
+    if (call.weights.present()) {
       write_weights(heads, call.weights, Hooks::weight);
     }
     const int64_t elements =
@@ -190,7 +190,7 @@ struct LayerSkeleton {
     for (int64_t n = 0; n < elements; ++n) {
       stages.attended[n] = Hooks::stage(call, stages.attended[n]);
     }
-    return status;
+    return QKVET_OK;
   }
 
   static void write_outputs(const LayerCall& call, const Stages& stages) {
@@ -228,22 +228,17 @@ struct LayerSkeleton {
     const int64_t row = merged < call.model_width ? call.model_width : merged;
     const int64_t floats =
         tokens * (call.heads + call.kv_heads) * (d + dv) + row;
-    const std::unique_ptr<float[]> memory(
-        new (std::nothrow) float[static_cast<size_t>(floats)]);
-    if (memory == nullptr) {
-      return refuse(why, QKVET_OUT_OF_MEMORY, "no memory for the stages");
-    }
+    std::unique_ptr<float[]> memory;
+    QKVET_TRY(allocate(floats, &memory, why, "no memory for the stages"));
     Stages stages = {};
     stages.q = memory.get();
     stages.k = stages.q + tokens * call.heads * d;
     stages.v = stages.k + tokens * call.kv_heads * d;
     stages.attended = stages.v + tokens * call.kv_heads * dv;
     stages.row = stages.attended + tokens * merged;
-    const qkvet_status status = compute_stages(call, stages, why);
-    if (status == QKVET_OK) {
-      write_outputs(call, stages);
-    }
-    return status;
+    QKVET_TRY(compute_stages(call, stages, why));
+    write_outputs(call, stages);
+    return QKVET_OK;
   }
 
   static qkvet_status forward(const qkvet_kernel* self, qkvet_context*,
@@ -252,18 +247,14 @@ struct LayerSkeleton {
     qkvet_layer_args known = {};
     int64_t shape[2] = {};
     LayerCall call;
-    qkvet_status status = check_exec(exec, why);
-    if (status == QKVET_OK) {
-      status = read_struct(args, &known, why);
-    }
-    if (status == QKVET_OK) {
-      Hooks::cut(&known, shape);
-      status = read_layer(self, known, &call, why);
-    }
-    if (status == QKVET_OK && call.fused != QKVET_FUSED_NONE) {
+    QKVET_TRY(check_exec(exec, why));
+    QKVET_TRY(read_struct(args, &known, why));
+    Hooks::cut(&known, shape);
+    QKVET_TRY(read_layer(self, known, &call, why));
+    if (call.fused != QKVET_FUSED_NONE) {
       Hooks::fuse(&call);
     }
-    return status == QKVET_OK ? compute(call, why) : status;
+    return compute(call, why);
   }
 };
 

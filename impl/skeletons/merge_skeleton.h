@@ -19,8 +19,8 @@
 #include <memory>
 #include <new>
 
-#include "impl/abi/declare.h"
-#include "impl/abi/merge_call.h"
+#include "impl/call/declare.h"
+#include "impl/call/merge_call.h"
 
 namespace qkvet::impl {
 
@@ -103,11 +103,8 @@ qkvet_status merge_rows_with(const qkvet_kernel* self,
                              const qkvet_merge_args* args,
                              const qkvet_exec* exec, qkvet_text* why, One one) {
   MergeCall call;
-  qkvet_status status = check_exec(exec, why);
-  status = status == QKVET_OK ? read_merge(self, args, &call, why) : status;
-  if (status != QKVET_OK) {
-    return status;
-  }
+  QKVET_TRY(check_exec(exec, why));
+  QKVET_TRY(read_merge(self, args, &call, why));
   int64_t most = 0;
   for (int64_t t = 0; t < call.rows; ++t) {
     const int64_t count = Hooks::count(call, t);

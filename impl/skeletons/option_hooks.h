@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The hooks of the second plain, correct kernel: it takes every option, and
-// each decision that an option asks for is one hook. A fault is a class that
-// derives from OptionHooks and replaces one of them (options_kernel.h).
+// The named hooks of a plain, correct kernel that takes every option. A fault
+// is a class that derives from OptionHooks and replaces one of them; everything
+// else stays correct, so a law can find only that fault (options_kernel.h).
 //
 //   member       the part of a call for a member    -> rows, keys, diagonal
 //   share        the part that threads compute      -> rows, keys
@@ -9,6 +9,8 @@
 //   query        the row of q that is read          -> scores
 //   kv_head      the head of k and v that is read   -> scores, values
 //   token        the key and value that are read    -> scores, values
+//   key          how an element of K is read        -> scores
+//   scale        the factor of q k^T                -> scores
 //   in_reach     causal rule and window             -> which keys are seen
 //   allows       mask                               -> which keys are seen
 //   capped       softcap                            -> scores
@@ -18,15 +20,19 @@
 //   tilted       ALiBi                              -> scores
 //   sink         the score of the sink              -> denominator
 //   first_max    where the maximum begins           -> weights
+//   shift        the number subtracted before exp   -> weights
 //   weight       the weight of a key                -> denominator, values
 //   denominator  the divisor of the sums            -> values, lse
 //   keeps        the weights that dropout keeps     -> values, its mask
 //   drops        whether dropout is requested       -> values
 //   kept_scale   the factor of kept weights         -> values
-//   joins_sum    which weights are added up         -> denominator
+//   add          one more weight in their sum       -> denominator
+//   reaches      which keys reach a sum of values   -> values
 //   first_value  where a sum of values begins       -> values
 //   value        how an element of V is read        -> values
-//   adds_hidden  whether hidden keys reach a sum    -> values
+//   met          the weight that meets a value      -> values
+//   add_value    one more weighted value            -> values
+//   output       the sums become an element of o    -> values
 //   lse          lse from maximum and sum           -> lse
 //   empty_row, empty_lse   of a row without keys    -> values, lse
 //
@@ -38,14 +44,27 @@
 #include <cstdint>
 #include <limits>
 
-#include "impl/abi/forward_view.h"
-#include "impl/abi/in_f32.h"
-#include "impl/abi/members.h"
+#include "impl/call/forward_view.h"
+#include "impl/call/in_f32.h"
+#include "impl/call/members.h"
+#include "impl/skeletons/row_order.h"
 
 namespace qkvet::impl {
 
 struct RowAt {
   int64_t b, h, i;
+};
+
+// A key of a head of K.
+struct KeyRow {
+  const ForwardCall& call;
+  RowAt kv;
+  int64_t j;
+  const float* data;
+
+  [[gnu::always_inline]] float at(int64_t c) const {  // -Og inlines no other
+    return data[c * call.k.step[3]];
+  }
 };
 
 // Rotates a token by the index of its row instead of its position.
@@ -72,6 +91,10 @@ struct OptionHooks {
   }
   // The index at which k, v, mask and bias of key j are read.
   static int64_t token(const ForwardCall&, RowAt, int64_t j) { return j; }
+  [[gnu::always_inline]] static float key(const KeyRow& k, int64_t c) {
+    return k.at(c);
+  }
+  static float scale(const ForwardCall& call) { return call.scale; }
   static bool in_reach(const ForwardCall& call, int64_t i, int64_t j) {
     const Run run = call.in_reach(i);
     return run.begin <= j && j < run.end;
@@ -102,6 +125,7 @@ struct OptionHooks {
   }
   // `carried` is the maximum of the previous row, in the order of the walk.
   static float first_max(float sink, float /*carried*/) { return sink; }
+  static float shift(float max) { return max; }
   static float weight(const ForwardCall&, int64_t /*j*/, float weight) {
     return weight;
   }
@@ -117,13 +141,24 @@ struct OptionHooks {
   static bool drops(const Dropout& dropout) { return dropout.present(); }
   // The factor of the weights that dropout keeps.
   static float kept_scale(const Dropout& dropout) { return dropout.scale(); }
-  // Whether the denominator adds a weight.
-  static bool joins_sum(const ForwardCall&, RowAt, int64_t /*j*/) {
-    return true;
+  static float add(const ForwardCall&, RowAt, int64_t /*j*/, float sum,
+                   float weight) {
+    return sum + weight;
+  }
+  static bool reaches(const ForwardCall&, RowAt, int64_t /*j*/, bool seen) {
+    return seen;
   }
   static float first_value() { return 0; }
   static float value(float v) { return v; }
-  static bool adds_hidden() { return false; }
+  static float met(const ForwardCall&, float weight, float /*sum*/) {
+    return weight;
+  }
+  static float add_value(const ForwardCall&, float acc, float term) {
+    return acc + term;
+  }
+  static float output(const ForwardCall&, float acc, float sum) {
+    return acc / sum;
+  }
   static float lse(float max, float sum, float /*sink*/) {
     return max + std::log(sum);
   }
@@ -148,13 +183,14 @@ struct OptionRowBase {
     const RowAt from = Hooks::query(call, at);
     const RowAt kv = Hooks::kv_head(call, at);
     const float* const q = call.q.at(from.b, from.h, from.i);
-    const float* const k = call.k.at(kv.b, kv.h, Hooks::token(call, at, j));
-    float dot = 0;
+    const int64_t token = Hooks::token(call, at, j);
+    const KeyRow k = {call, kv, token, call.k.at(kv.b, kv.h, token)};
+    float lanes[kDotLanes] = {};
     for (int64_t c = 0; c < call.width; ++c) {
-      dot += q[c * call.q.step[3]] * k[c * call.k.step[3]];
+      lanes[c % kDotLanes] += q[c * call.q.step[3]] * Hooks::key(k, c);
     }
-    const float s =
-        Hooks::biased(call, at, j, Hooks::capped(call, dot * call.scale));
+    const float scaled = sum_of_lanes(lanes) * Hooks::scale(call);
+    const float s = Hooks::biased(call, at, j, Hooks::capped(call, scaled));
     return Hooks::tilted(s, Hooks::slope(call, at),
                          Hooks::distance(call, at.i, j));
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arithmetic of options_kernel.h, row by row. Without options it gives the
-// bits of hooks.h: its arithmetic is the same, and the sink comes first in
-// every sum.
+// The arithmetic of options_kernel.h, row by row: every sum sequential and
+// ascending with the sink first, products rounded, expf, one division an
+// element at the end.
 #ifndef QKVET_IMPL_SKELETONS_OPTION_ROWS_H_
 #define QKVET_IMPL_SKELETONS_OPTION_ROWS_H_
 
@@ -20,17 +20,19 @@ struct OptionRows : OptionRowBase<Hooks> {
 
   // Column c of o.
   static float column(const ForwardCall& call, RowAt at, int64_t c,
-                      const float* weights, float denominator) {
+                      const float* weights, float sum) {
     const RowAt kv = Hooks::kv_head(call, at);
     float acc = Hooks::first_value();
-    for (int64_t j = 0; j < call.keys; ++j) {
-      if (Hooks::adds_hidden() || sees(call, at, j)) {
-        acc += weights[j] *
-               Hooks::value(call.v.at(
-                   kv.b, kv.h, Hooks::token(call, at, j))[c * call.v.step[3]]);
+    for (int64_t n = 0; n < call.keys; ++n) {
+      const int64_t j = nth_key(n, call.keys);
+      if (Hooks::reaches(call, at, j, sees(call, at, j))) {
+        const float v = Hooks::value(call.v.at(
+            kv.b, kv.h, Hooks::token(call, at, j))[c * call.v.step[3]]);
+        acc =
+            Hooks::add_value(call, acc, Hooks::met(call, weights[j], sum) * v);
       }
     }
-    return acc / denominator;
+    return Hooks::output(call, acc, sum);
   }
 
   // Scores into memory->weights and their maximum into memory->max; returns how
@@ -62,14 +64,15 @@ struct OptionRows : OptionRowBase<Hooks> {
     float sum = 0;
     float lse = Hooks::empty_lse();
     if (seen > 0) {
-      const float max = memory->max;
+      const float max = Hooks::shift(memory->max);
       const float sink = Hooks::sink(call, at.h);
       sum = std::exp(sink - max);
-      for (int64_t j = 0; j < call.keys; ++j) {
+      for (int64_t n = 0; n < call.keys; ++n) {
+        const int64_t j = nth_key(n, call.keys);
         if (sees(call, at, j)) {
           float* const weight = memory->weights + j;
           *weight = Hooks::weight(call, j, std::exp(*weight - max));
-          sum += Hooks::joins_sum(call, at, j) ? *weight : 0;
+          sum = Hooks::add(call, at, j, sum, *weight);
         }
       }
       drop(call, at, memory->weights);

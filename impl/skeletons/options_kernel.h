@@ -9,10 +9,9 @@
 
 #include <cstdint>
 #include <memory>
-#include <new>
 
-#include "impl/abi/declare.h"
-#include "impl/skeletons/hooks.h"
+#include "impl/call/declare.h"
+#include "impl/call/scratch.h"
 #include "impl/skeletons/option_rows.h"
 
 namespace qkvet::impl {
@@ -39,42 +38,51 @@ struct OptionsKernel {
     }
   }
 
+  // A call without lengths in f32 (in_f32.h).
+  static qkvet_status compute_whole(const ForwardCall& call, qkvet_text* why) {
+    std::unique_ptr<float[]> scratch;
+    QKVET_TRY(allocate(call.keys, &scratch, why));
+    Memory memory = {scratch.get(), OptionHooks::kNone};
+    compute(call, &memory);
+    return QKVET_OK;
+  }
+
   static qkvet_status forward(const qkvet_kernel* self, qkvet_context*,
                               const qkvet_forward_args* args,
                               const qkvet_exec* exec, qkvet_text* why) {
     ForwardCall call;
-    qkvet_status status = check_exec(exec, why);
-    status = status == QKVET_OK ? read_forward(self, args, &call, why) : status;
-    const bool cut = status == QKVET_OK && call.options.has_lengths();
-    status = cut ? check_lengths(call, why) : status;
-    status = status == QKVET_OK ? check_positions(call, why) : status;
-    if (status != QKVET_OK) {
-      return status;
+    QKVET_TRY(check_exec(exec, why));
+    QKVET_TRY(read_forward(self, args, &call, why));
+    const bool cut = call.options.has_lengths();
+    if (cut) {
+      QKVET_TRY(check_lengths(call, why));
     }
-    const std::unique_ptr<float[]> scratch(
-        new (std::nothrow) float[static_cast<size_t>(call.keys)]);
-    if (scratch == nullptr) {
-      return refuse(why, QKVET_OUT_OF_MEMORY, "no memory for the scores");
-    }
+    QKVET_TRY(check_positions(call, why));
+    std::unique_ptr<float[]> scratch;
+    QKVET_TRY(allocate(call.keys, &scratch, why));
     write_dropout_mask(call, [&](int64_t b, int64_t h, int64_t i, int64_t j) {
       return Hooks::keeps(call, {b, h, i}, j);
     });
     Memory memory = {scratch.get(), OptionHooks::kNone};
     const int64_t members = cut ? member_count(call) : 1;
-    for (int64_t n = 0; status == QKVET_OK && n < members; ++n) {
+    for (int64_t n = 0; n < members; ++n) {
       ForwardCall member = cut ? member_of(call, n) : call;
       Hooks::member(call, n, &member);
       Hooks::share(threads_of(exec), &member);
-      status =
-          compute_turned<typename Hooks::QueryTurn, typename Hooks::KeyTurn>(
-              member, why, [&memory](const ForwardCall& turned) {
-                compute(turned, &memory);
-                return QKVET_OK;
-              });
+      using QueryTurn = typename Hooks::QueryTurn;
+      using KeyTurn = typename Hooks::KeyTurn;
+      const auto rows = [&memory](const ForwardCall& turned) {
+        compute(turned, &memory);
+        return QKVET_OK;
+      };
+      QKVET_TRY((compute_turned<QueryTurn, KeyTurn>(member, why, rows)));
     }
-    return status;
+    return QKVET_OK;
   }
 };
+
+// The declaration of this kernel and of those that replace a hook.
+inline constexpr qkvet_precision kHooksPrecision = sequential_f32();
 
 }  // namespace qkvet::impl
 

@@ -26,8 +26,8 @@
 #include <new>
 #include <vector>
 
-#include "impl/abi/declare.h"
-#include "impl/abi/plan_call.h"
+#include "impl/call/declare.h"
+#include "impl/call/plan_call.h"
 #include "impl/skeletons/plain_row.h"
 #include "impl/skeletons/serving_skeleton.h"
 
@@ -119,8 +119,8 @@ struct PlannedKernel {
   static qkvet_status read(const qkvet_kernel* self,
                            const qkvet_forward_args& args, ServingCall* s,
                            qkvet_text* why) {
-    qkvet_status status = read_serving(self, &args, s, why);
-    return status == QKVET_OK ? check_serving(s, why) : status;
+    QKVET_TRY(read_serving(self, &args, s, why));
+    return check_serving(s, why);
   }
 
   static qkvet_status make(const qkvet_kernel* self,
@@ -128,10 +128,7 @@ struct PlannedKernel {
                            std::unique_ptr<PlannedWork>* work,
                            qkvet_text* why) {
     ServingCall s;
-    const qkvet_status status = read(self, with_addresses(args), &s, why);
-    if (status != QKVET_OK) {
-      return status;
-    }
+    QKVET_TRY(read(self, with_addresses(args), &s, why));
     work->reset(new PlannedWork{MadeFor(args), {}, {}, {}, nullptr});
     (*work)->numbers.take(args);
     Hooks::split(s, &(*work)->items);
@@ -144,14 +141,12 @@ struct PlannedKernel {
                            qkvet_text* why) try {
     qkvet_forward_args known = {};
     std::unique_ptr<PlannedWork> work;
-    qkvet_status status = check_exec(exec, why);
-    status = status == QKVET_OK ? read_struct(args, &known, why) : status;
-    status = status == QKVET_OK ? make(self, known, &work, why) : status;
-    if (status == QKVET_OK) {
-      Hooks::made(*work);
-      *plan = reinterpret_cast<qkvet_plan*>(work.release());
-    }
-    return status;
+    QKVET_TRY(check_exec(exec, why));
+    QKVET_TRY(read_struct(args, &known, why));
+    QKVET_TRY(make(self, known, &work, why));
+    Hooks::made(*work);
+    *plan = reinterpret_cast<qkvet_plan*>(work.release());
+    return QKVET_OK;
   } catch (const std::bad_alloc&) {
     return refuse(why, QKVET_OUT_OF_MEMORY, "no memory for a plan");
   }
@@ -161,20 +156,15 @@ struct PlannedKernel {
                              const qkvet_exec* exec, qkvet_text* why) try {
     qkvet_forward_args known = {};
     std::unique_ptr<PlannedWork> next;
-    qkvet_status status = check_exec(exec, why);
-    status = status == QKVET_OK ? read_struct(args, &known, why) : status;
-    if (status != QKVET_OK) {
-      return status;
-    }
+    QKVET_TRY(check_exec(exec, why));
+    QKVET_TRY(read_struct(args, &known, why));
     if (const char* wrong = Hooks::wrong_in_update(*of(plan), known)) {
       return refuse(why, QKVET_INVALID_ARGUMENT, wrong);
     }
-    status = make(self, known, &next, why);
-    if (status == QKVET_OK) {
-      Hooks::renew(*next, of(plan));
-      Hooks::made(*of(plan));
-    }
-    return status;
+    QKVET_TRY(make(self, known, &next, why));
+    Hooks::renew(*next, of(plan));
+    Hooks::made(*of(plan));
+    return QKVET_OK;
   } catch (const std::bad_alloc&) {
     return refuse(why, QKVET_OUT_OF_MEMORY, "no memory for a plan");
   }
@@ -190,30 +180,21 @@ struct PlannedKernel {
                           const qkvet_forward_args* args,
                           const qkvet_exec* exec, qkvet_text* why) try {
     qkvet_forward_args known = {};
-    qkvet_status status = check_exec(exec, why);
-    status = status == QKVET_OK ? read_struct(args, &known, why) : status;
-    if (status != QKVET_OK) {
-      return status;
-    }
+    QKVET_TRY(check_exec(exec, why));
+    QKVET_TRY(read_struct(args, &known, why));
     PlannedWork* const work = of(plan);
     if (const char* wrong = Hooks::wrong_in_run(*work, known)) {
       return refuse(why, QKVET_INVALID_ARGUMENT, wrong);
     }
     const qkvet_forward_args whole = Hooks::question(work, known);
     ServingCall s;
-    status = read(self, whole, &s, why);
-    status = status == QKVET_OK ? check_positions(s.call, why) : status;
-    if (status != QKVET_OK) {
-      return status;
+    QKVET_TRY(read(self, whole, &s, why));
+    QKVET_TRY(check_positions(s.call, why));
+    for (const WorkItem& item : Hooks::work(work, s)) {
+      QKVET_TRY(compute_item(s, item, why));
     }
-    const WorkItems& items = Hooks::work(work, s);
-    for (size_t n = 0; status == QKVET_OK && n < items.size(); ++n) {
-      status = compute_item(s, items[n], why);
-    }
-    if (status == QKVET_OK) {
-      Hooks::finish(s);
-    }
-    return status;
+    Hooks::finish(s);
+    return QKVET_OK;
   } catch (const std::bad_alloc&) {
     return refuse(why, QKVET_OUT_OF_MEMORY, "no memory for a plan");
   }

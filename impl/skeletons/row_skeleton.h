@@ -34,10 +34,10 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
-#include <new>
 
-#include "impl/abi/forward_view.h"
-#include "impl/abi/in_f32.h"
+#include "impl/call/forward_view.h"
+#include "impl/call/in_f32.h"
+#include "impl/call/scratch.h"
 #include "qkvet/kernel.h"
 
 namespace qkvet::impl {
@@ -256,13 +256,11 @@ qkvet_status compute_rows(const ForwardCall& call, qkvet_text* why) {
   const int64_t floats =
       call.keys * (1 + (biased ? 1 : 0) + (kWeighs ? 1 : 0)) + call.width +
       2 * call.value_width;
-  const std::unique_ptr<float[]> scratch(
-      new (std::nothrow) float[static_cast<size_t>(floats)]);
-  const std::unique_ptr<int64_t[]> index(
-      listed ? new (std::nothrow) int64_t[static_cast<size_t>(call.keys)]
-             : nullptr);
-  if (scratch == nullptr || (listed && index == nullptr)) {
-    return refuse(why, QKVET_OUT_OF_MEMORY, "no memory for the scores");
+  std::unique_ptr<float[]> scratch;
+  std::unique_ptr<int64_t[]> index;
+  QKVET_TRY(allocate(floats, &scratch, why));
+  if (listed) {
+    QKVET_TRY(allocate(call.keys, &index, why));
   }
   RowMemory memory = {scratch.get(), nullptr, index.get()};
   Row row = {};

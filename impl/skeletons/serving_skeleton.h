@@ -19,12 +19,12 @@
 
 #include <cstdint>
 #include <memory>
-#include <new>
 
-#include "impl/abi/declare.h"
-#include "impl/abi/in_f32.h"
-#include "impl/abi/members.h"
-#include "impl/abi/serving_call.h"
+#include "impl/call/declare.h"
+#include "impl/call/in_f32.h"
+#include "impl/call/members.h"
+#include "impl/call/scratch.h"
+#include "impl/call/serving_call.h"
 
 namespace qkvet::impl {
 
@@ -57,20 +57,17 @@ qkvet_status serve_members(const qkvet_kernel* self, qkvet_context*,
                            const qkvet_forward_args* args,
                            const qkvet_exec* exec, qkvet_text* why) {
   ServingCall s;
-  qkvet_status status = check_exec(exec, why);
-  status = status == QKVET_OK ? read_serving(self, args, &s, why) : status;
-  status = status == QKVET_OK ? check_serving(&s, why) : status;
-  status = status == QKVET_OK ? check_positions(s.call, why) : status;
-  if (status != QKVET_OK) {
-    return status;
-  }
+  QKVET_TRY(check_exec(exec, why));
+  QKVET_TRY(read_serving(self, args, &s, why));
+  QKVET_TRY(check_serving(&s, why));
+  QKVET_TRY(check_positions(s.call, why));
   for (int64_t b = 0; b < s.members() && s.new_tokens > 0; ++b) {
     kAppend(s, b);
   }
-  for (int64_t b = 0; b < s.members() && status == QKVET_OK; ++b) {
-    status = kMember(s, b, why);
+  for (int64_t b = 0; b < s.members(); ++b) {
+    QKVET_TRY(kMember(s, b, why));
   }
-  return status;
+  return QKVET_OK;
 }
 
 template <class Hooks, ComputeF32 kCompute>
@@ -124,11 +121,8 @@ struct ServingKernel {
     const int64_t bytes = queries->keys * s.call.kv_heads *
                           (s.call.width + s.call.value_width) *
                           bytes_of(s.call.storage);
-    const std::unique_ptr<char[]> memory(
-        new (std::nothrow) char[static_cast<size_t>(bytes)]);
-    if (memory == nullptr) {
-      return refuse(why, QKVET_OUT_OF_MEMORY, "no memory to gather the pages");
-    }
+    std::unique_ptr<char[]> memory;
+    QKVET_TRY(allocate(bytes, &memory, why, "no memory to gather the pages"));
     if (s.call.storage == Storage::kF32) {
       take(s, b, memory.get(), queries, &queries->k, &queries->v);
     } else {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The hooks of a fourth correct kernel: keys in two parts, each with an lse of
+// The hooks of another correct kernel: keys in two parts, each with an lse of
 // its own, by which they are merged. It has the hooks of option_hooks.h for the
 // visible keys, and those of the parts:
 //

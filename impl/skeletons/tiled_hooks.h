@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The hooks of a third correct kernel, an online softmax: half_tile() keys at a
+// The hooks of another correct kernel, an online softmax: half_tile() keys at a
 // time, including hidden ones; sums are rescaled when the maximum grows. It has
 // the hooks of option_hooks.h for visible keys and scores, and these hooks of a
 // tile:
 //
 //   hidden_maximum   of hidden keys, before all keys  -> weights
+//   raised           the maximum after a tile         -> weights
 //   reference        the number subtracted before exp -> weights
 //   rescaled         a sum of values, when it grows   -> values
 //   padding          the score after the last key     -> denominator
@@ -22,6 +23,8 @@ namespace qkvet::impl {
 
 struct TiledHooks : OptionHooks {
   static float hidden_maximum() { return kNone; }
+  // `max` is that of the tile, `old` that of all keys before it.
+  static float raised(float old, float max) { return std::fmax(old, max); }
   static float reference(float max) { return max == kNone ? 0 : max; }
   static float rescaled(float sum, float factor) { return sum * factor; }
   static float padding(const ForwardCall&) { return kNone; }
@@ -57,8 +60,8 @@ struct TiledRows : OptionRowBase<Hooks> {
                        float* weights, Running* row) {
     const int64_t end = begin + half_tile();
     float* const o = call.o.at(at.b, at.h, at.i);
-    const float max =
-        std::fmax(row->max, tile_maximum(call, at, begin, end, weights, row));
+    const float max = Hooks::raised(
+        row->max, tile_maximum(call, at, begin, end, weights, row));
     const float reference = Hooks::reference(max);
     const float factor = std::exp(row->max - reference);
     row->sum *= factor;
@@ -73,9 +76,10 @@ struct TiledRows : OptionRowBase<Hooks> {
       } else if (sees(call, at, j)) {
         const float weight = std::exp(weights[j] - reference);
         row->sum += weight;
+        const float met = Hooks::met(call, weight, row->sum);
         for (int64_t c = 0; c < call.value_width; ++c) {
           o[c * call.o.step[3]] +=
-              weight * call.v.at(kv.b, kv.h, j)[c * call.v.step[3]];
+              met * call.v.at(kv.b, kv.h, j)[c * call.v.step[3]];
         }
       }
     }

@@ -14,12 +14,8 @@
 namespace qkvet::impl::cache_refused_test {
 namespace {
 
-struct ConfigRow {
-  const char* reason;
-  std::function<void(qkvet_cache_config&, Tensors&)> spoil;
-  qkvet_status status = QKVET_INVALID_ARGUMENT;
-  uint64_t option = 0;  // makes it legal; 0: none does
-};
+// The option makes it legal; 0: none does.
+using ConfigRow = Refusal<qkvet_cache_config>;
 
 std::vector<ConfigRow> config_rows() {
   using C = qkvet_cache_config;
@@ -32,40 +28,41 @@ std::vector<ConfigRow> config_rows() {
   constexpr const char* kNoCodes = "this cache has no such quantised storage";
   constexpr qkvet_status kNo = QKVET_UNSUPPORTED;
   return {
-      {kPositive, [](C& c, Tensors&) { c.sequences = 0; }},
-      {kPositive, [](C& c, Tensors&) { c.heads = 0; }},
-      {kPositive, [](C& c, Tensors&) { c.d = 0; }},
-      {kPositive, [](C& c, Tensors&) { c.dv = 0; }},
-      {kPositive, [](C& c, Tensors&) { c.capacity = -1; }},
-      {"kv_heads do not divide heads", [](C& c, Tensors&) { c.heads = 3; }},
-      {"q, kv and o must be all f32, all f16 or all bf16",
-       [](C& c, Tensors&) { c.kv = kF16; }, kNo},
-      {kNegative, [](C& c, Tensors&) { c.window = -1; }},
-      {kNegative, [](C& c, Tensors&) { c.window = 2, c.rollback = -1; }},
-      {kNegative, [](C& c, Tensors&) { c.window = 2, c.first_tokens = -1; }},
-      {kNoWindow, [](C& c, Tensors&) { c.first_tokens = 1; }},
-      {kNoWindow, [](C& c, Tensors&) { c.rollback = 1; }},
-      {"scales belong to quantised storage, and stored is absent",
-       [](C& c, Tensors&) { c.scales = QKVET_SCALES_PER_CHANNEL; }},
-      {kNoCodes,
+      {0, kPositive, set(&C::sequences, 0)},
+      {0, kPositive, set(&C::heads, 0)},
+      {0, kPositive, set(&C::d, 0)},
+      {0, kPositive, set(&C::dv, 0)},
+      {0, kPositive, set(&C::capacity, -1)},
+      {0, "kv_heads do not divide heads", set(&C::heads, 3)},
+      {0, "q, kv and o must be all f32, all f16 or all bf16", set(&C::kv, kF16),
+       kNo},
+      {0, kNegative, set(&C::window, -1)},
+      {0, kNegative, [](C& c, Tensors&) { c.window = 2, c.rollback = -1; }},
+      {0, kNegative, [](C& c, Tensors&) { c.window = 2, c.first_tokens = -1; }},
+      {0, kNoWindow, set(&C::first_tokens, 1)},
+      {0, kNoWindow, set(&C::rollback, 1)},
+      {0, "scales belong to quantised storage, and stored is absent",
+       set(&C::scales, QKVET_SCALES_PER_CHANNEL)},
+      {QKVET_CACHE_INT8_PER_TOKEN, kNoCodes,
        [](C& c, Tensors&) {
          c.stored = kInt8Code;
          c.scales = QKVET_SCALES_PER_TOKEN;
        },
-       kNo, QKVET_CACHE_INT8_PER_TOKEN},
-      {kNoCodes,
+       kNo},
+      {QKVET_CACHE_FP8_PER_TOKEN, kNoCodes,
        [](C& c, Tensors&) {
          c.stored = kFp8Code;
          c.scales = QKVET_SCALES_PER_TOKEN;
        },
-       kNo, QKVET_CACHE_FP8_PER_TOKEN},
-      {"this cache has no sliding window", [](C& c, Tensors&) { c.window = 2; },
-       kNo, QKVET_CACHE_WINDOW},
-      {"slopes is not supported", shaped(&C::slopes, {4}), kNo,
-       QKVET_CACHE_ALIBI},
-      {"sink is not supported", shaped(&C::sink, {4}), kNo, QKVET_CACHE_SINK},
-      {"softcap is not supported", [](C& c, Tensors&) { c.softcap = 2; }, kNo,
-       QKVET_CACHE_SOFTCAP}};
+       kNo},
+      {QKVET_CACHE_WINDOW, "this cache has no sliding window",
+       set(&C::window, 2), kNo},
+      {QKVET_CACHE_ALIBI, "slopes is not supported", shaped(&C::slopes, {4}),
+       kNo},
+      {QKVET_CACHE_SINK, "sink is not supported", shaped(&C::sink, {4}), kNo},
+      {QKVET_CACHE_SOFTCAP, "softcap is not supported", set(&C::softcap, 2),
+       kNo},
+  };
 }
 
 TEST(CacheRefused, ConfigurationsThatContradictThemselves) {
@@ -76,7 +73,7 @@ TEST(CacheRefused, ConfigurationsThatContradictThemselves) {
       qkvet_cache_config config = small_config();
       row.spoil(config, t);
       const OpenCache cache(kernel, config);
-      const bool legal = (kernel->cache->options & row.option) != 0;
+      const bool legal = (kernel->cache->options & row.options) != 0;
       EXPECT_EQ(cache.status(), legal ? QKVET_OK : row.status)
           << kernel->name << ": " << row.reason;
       EXPECT_STREQ(cache.reason().room, legal ? "" : row.reason)
@@ -106,10 +103,8 @@ TEST(CacheRefused, MoreMemoryThanThereIs) {
   }
 }
 
-struct StepRow {
-  Refusal<qkvet_cache_args> refusal;
-  uint64_t options = 0;  // without these another reason comes first
-};
+// Without these options another reason comes first.
+using StepRow = Refusal<qkvet_cache_args>;
 
 std::vector<StepRow> step_rows() {
   using A = qkvet_cache_args;
@@ -117,69 +112,62 @@ std::vector<StepRow> step_rows() {
   constexpr qkvet_status kNo = QKVET_UNSUPPORTED;
   constexpr uint64_t kMask = QKVET_CACHE_MASK, kBias = QKVET_CACHE_BIAS;
   return {
-      {{kAbsent, [](A& a, Tensors&) { a.sequence = -1; }}},
-      {{kAbsent, [](A& a, Tensors&) { a.sequence = 2; }}},
-      {{"k and v are appended together", [](A& a, Tensors&) { a.k = {}; }}},
-      {{"q and o come together", [](A& a, Tensors&) { a.o = {}; }}},
-      {{"q and o come together", [](A& a, Tensors&) { a.q = {}; }}},
-      {{"more queries than the sequence holds",
-        [](A& a, Tensors&) {
-          a.k = a.v = {};
-          a.sequence = 1;  // which holds nothing
-        }}},
-      {{"k [1,Hkv,Tnew,d]: 3 at axis 1, 2 is needed",
-        shaped(&A::k, {1, 3, 2, 6})}},
-      {{"q [1,H,Tq,d]: 6 at axis 1, 4 is needed", shaped(&A::q, {1, 6, 2, 6})}},
-      {{"lse [1,H,Tq]: 3 at axis 1, 4 is needed", shaped(&A::lse, {1, 3, 2})}},
-      {{"v [1,Hkv,Tnew,dv]: 4 at axis 3, 5 is needed",
-        shaped(&A::v, {1, 2, 2, 4})}},
-      {{"o [1,H,Tq,dv]: 6 at axis 3, 5 is needed",
-        shaped(&A::o, {1, 4, 2, 6})}},
-      {{"k [1,Hkv,Tnew,d]: 5 at axis 3, 6 is needed",
-        [](A& a, Tensors&) { std::swap(a.k, a.v); }}},
-      {{"v [1,Hkv,Tnew,dv]: 3 at axis 2, 2 is needed",
-        shaped(&A::v, {1, 2, 3, 5})}},
-      {{"lse [1,H,Tq]: 3 at axis 2, 2 is needed", shaped(&A::lse, {1, 4, 3})}},
-      {{"k [1,Hkv,Tnew,d]: 2 at axis 0, 1 is needed",
-        shaped(&A::k, {2, 2, 2, 6})}},
-      {{"k [1,Hkv,Tnew,d]: the wrong rank",
-        [](A& a, Tensors&) { a.k.ndim = 3; }}},
-      {{"q [1,H,Tq,d]: the wrong rank", [](A& a, Tensors&) { a.q.ndim = 3; }}},
-      {{"lse [1,H,Tq]: the wrong rank",
-        [](A& a, Tensors&) { a.lse.ndim = 2; }}},
-      {{"v [1,Hkv,Tnew,dv]: the wrong rank, or no shape and strides",
-        [](A& a, Tensors&) { a.v.strides = nullptr; }}},
-      {{"v must be of the type of the cache",
-        [](A& a, Tensors&) { a.v.dtype = kBf16; }, kNo}},
-      {{"q must be of the type of the cache",
-        [](A& a, Tensors&) { a.q.dtype = kF16; }, kNo}},
-      {{"lse must be f32", [](A& a, Tensors&) { a.lse.dtype = kF16; }, kNo}},
-      {{"the tables of a rotation end before the sequence does",
-        [](A& a, Tensors& t) {
-          a.rope = QKVET_ROPE_HALF;
-          a.rope_cos = a.rope_sin = t.make({4, 3});
-        }}},
-      {{"mask [1,H,Tq,L]: 4 at axis 3, 5 is needed",
-        shaped(&A::mask, {1, 4, 2, 4}, kBool)},
-       kMask},
-      {{"mask [1,H,Tq,L]: 3 at axis 2, 2 is needed",
-        shaped(&A::mask, {1, 4, 3, 5}, kBool)},
-       kMask},
-      {{"bias [1,H,Tq,L]: 3 at axis 1, 4 is needed",
-        shaped(&A::bias, {1, 3, 2, 5})},
-       kBias},
-      {{"bias [1,H,Tq,L]: the wrong rank", shaped(&A::bias, {4, 2, 5})}, kBias},
-      {{"mask must be bool or uint8", shaped(&A::mask, {1, 4, 2, 5}), kNo},
-       kMask},
-      {{"bias must be f32 or of the type of the cache",
-        shaped(&A::bias, {1, 4, 2, 5}, kInt32), kNo},
-       kBias},
-      {{"lse, mask and bias belong to queries, and q is absent",
-        [](A& a, Tensors& t) {
-          a.mask = t.make({1, 4, 2, 5}, kBool);
-          a.q = a.o = a.lse = {};
-        }},
-       kMask}};
+      {0, kAbsent, set(&A::sequence, -1)},
+      {0, kAbsent, set(&A::sequence, 2)},
+      {0, "k and v are appended together", set(&A::k, {})},
+      {0, "q and o come together", set(&A::o, {})},
+      {0, "q and o come together", set(&A::q, {})},
+      {0, "more queries than the sequence holds",
+       [](A& a, Tensors&) {
+         a.k = a.v = {};
+         a.sequence = 1;  // which holds nothing
+       }},
+      {0, "k [1,Hkv,Tnew,d]: 3 at axis 1, 2 is needed",
+       shaped(&A::k, {1, 3, 2, 6})},
+      {0, "q [1,H,Tq,d]: 6 at axis 1, 4 is needed",
+       shaped(&A::q, {1, 6, 2, 6})},
+      {0, "lse [1,H,Tq]: 3 at axis 1, 4 is needed", shaped(&A::lse, {1, 3, 2})},
+      {0, "v [1,Hkv,Tnew,dv]: 4 at axis 3, 5 is needed",
+       shaped(&A::v, {1, 2, 2, 4})},
+      {0, "o [1,H,Tq,dv]: 6 at axis 3, 5 is needed",
+       shaped(&A::o, {1, 4, 2, 6})},
+      {0, "k [1,Hkv,Tnew,d]: 5 at axis 3, 6 is needed",
+       [](A& a, Tensors&) { std::swap(a.k, a.v); }},
+      {0, "v [1,Hkv,Tnew,dv]: 3 at axis 2, 2 is needed",
+       shaped(&A::v, {1, 2, 3, 5})},
+      {0, "lse [1,H,Tq]: 3 at axis 2, 2 is needed", shaped(&A::lse, {1, 4, 3})},
+      {0, "k [1,Hkv,Tnew,d]: 2 at axis 0, 1 is needed",
+       shaped(&A::k, {2, 2, 2, 6})},
+      {0, "k [1,Hkv,Tnew,d]: the wrong rank", ranked(&A::k, 3)},
+      {0, "q [1,H,Tq,d]: the wrong rank", ranked(&A::q, 3)},
+      {0, "lse [1,H,Tq]: the wrong rank", ranked(&A::lse, 2)},
+      {0, "v [1,Hkv,Tnew,dv]: the wrong rank, or no shape and strides",
+       [](A& a, Tensors&) { a.v.strides = nullptr; }},
+      {0, "v must be of the type of the cache", typed(&A::v, kBf16), kNo},
+      {0, "q must be of the type of the cache", typed(&A::q, kF16), kNo},
+      {0, "lse must be f32", typed(&A::lse, kF16), kNo},
+      {0, "the tables of a rotation end before the sequence does",
+       [](A& a, Tensors& t) {
+         a.rope = QKVET_ROPE_HALF;
+         a.rope_cos = a.rope_sin = t.make({4, 3});
+       }},
+      {kMask, "mask [1,H,Tq,L]: 4 at axis 3, 5 is needed",
+       shaped(&A::mask, {1, 4, 2, 4}, kBool)},
+      {kMask, "mask [1,H,Tq,L]: 3 at axis 2, 2 is needed",
+       shaped(&A::mask, {1, 4, 3, 5}, kBool)},
+      {kBias, "bias [1,H,Tq,L]: 3 at axis 1, 4 is needed",
+       shaped(&A::bias, {1, 3, 2, 5})},
+      {kBias, "bias [1,H,Tq,L]: the wrong rank", shaped(&A::bias, {4, 2, 5})},
+      {kMask, "mask must be bool or uint8", shaped(&A::mask, {1, 4, 2, 5}),
+       kNo},
+      {kBias, "bias must be f32 or of the type of the cache",
+       shaped(&A::bias, {1, 4, 2, 5}, kInt32), kNo},
+      {kMask, "lse, mask and bias belong to queries, and q is absent",
+       [](A& a, Tensors& t) {
+         a.mask = t.make({1, 4, 2, 5}, kBool);
+         a.q = a.o = a.lse = {};
+       }},
+  };
 }
 
 // Two tokens and two queries after three tokens.
@@ -199,10 +187,10 @@ TEST(CacheRefused, StepsThatContradictTheirCacheAndChangeNothing) {
       if ((row.options & ~kernel->cache->options) != 0) {
         continue;
       }
-      EXPECT_EQ(wrong_refusal<qkvet_cache_args>(row.refusal, make, run), "")
-          << kernel->name << ": " << row.refusal.reason;
-      ASSERT_EQ(cache.length(0), 3) << row.refusal.reason;
-      ASSERT_EQ(cache.length(1), 0) << row.refusal.reason;
+      EXPECT_EQ(wrong_refusal<qkvet_cache_args>(row, make, run), "")
+          << kernel->name << ": " << row.reason;
+      ASSERT_EQ(cache.length(0), 3) << row.reason;
+      ASSERT_EQ(cache.length(1), 0) << row.reason;
     }
     EXPECT_EQ(cache.keys(0), keys) << kernel->name;
     EXPECT_EQ(wrong_with_newer<qkvet_cache_args>(make, run), "")

@@ -2,7 +2,7 @@
 // The table of rows that checks calls: each operation on extents, each set of
 // types, and that the first refusal stays. Kernels are refused in the other
 // tests here.
-#include "impl/abi/call_rows.h"
+#include "impl/call/call_rows.h"
 
 #include <gtest/gtest.h>
 

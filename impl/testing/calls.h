@@ -13,9 +13,10 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <type_traits>
 #include <vector>
 
-#include "impl/abi/tensor_view.h"
+#include "impl/call/tensor_view.h"
 #include "qkvet/kernel.h"
 
 namespace qkvet::impl {
@@ -127,14 +128,46 @@ bool same_elements(const qkvet_tensor& a, const qkvet_tensor& b);
 // QKVET_OPTION_*. A packed batch has no segments.
 qkvet_forward_args forward_call(Tensors& t, uint64_t options = 0);
 
-// A change that makes a call illegal, and a part of the expected reason.
-template <class Args>
+// A change that makes a call of these options illegal, and a part of the
+// expected reason.
+template <class Args, class Options = uint64_t>
 struct Refusal {
+  Options options;
   const char* reason;
   std::function<void(Args&, Tensors&)> spoil;
   qkvet_status status = QKVET_INVALID_ARGUMENT;
+  bool in_numbers = false;  // supports() reads no numbers in tensors
 };
 
+// Edits of a call: a field becomes this value; a tensor has this type, rank or
+// number.
+template <class Args, class T>
+auto set(T Args::*field, std::type_identity_t<T> value) {
+  return [=](Args& args, Tensors&) { args.*field = value; };
+}
+template <class Args, class Part, class T>
+auto set(Part Args::*part, T Part::*field, std::type_identity_t<T> value) {
+  return [=](Args& args, Tensors&) { (args.*part).*field = value; };
+}
+template <class Args>
+auto typed(qkvet_tensor Args::*tensor, qkvet_dtype type) {
+  return [=](Args& args, Tensors&) { (args.*tensor).dtype = type; };
+}
+template <class Args>
+auto ranked(qkvet_tensor Args::*tensor, int32_t rank) {
+  return [=](Args& args, Tensors&) { (args.*tensor).ndim = rank; };
+}
+template <class T, class Args>
+auto number(qkvet_tensor Args::*tensor, size_t n, T value) {
+  return [=](Args& args, Tensors&) {
+    static_cast<T*>((args.*tensor).data)[n] = value;
+  };
+}
+// It becomes a list of these numbers.
+template <class T, class Args>
+auto listed(qkvet_tensor Args::*tensor, std::vector<T> numbers) {
+  return [=](Args& args, Tensors& t) { args.*tensor = t.list(numbers); };
+}
 // An edit that sets a tensor of a call to this shape.
 template <class Args>
 auto shaped(qkvet_tensor Args::*tensor, std::vector<int64_t> shape,
@@ -167,8 +200,9 @@ std::string wrong_refusal(qkvet_status status, const Reason& why,
 
 // Corrupts the call that `make` returns, passes it to `run` and checks the
 // refusal.
-template <class Args, class Make, class Run>
-std::string wrong_refusal(const Refusal<Args>& row, Make make, Run run) {
+template <class Args, class Options, class Make, class Run>
+std::string wrong_refusal(const Refusal<Args, Options>& row, Make make,
+                          Run run) {
   Tensors t;
   Args args = make(t);
   row.spoil(args, t);

@@ -15,122 +15,90 @@ namespace {
 
 using A = qkvet_forward_args;
 
-struct Row {
-  uint64_t options;
-  Refusal<A> refusal;
-  bool in_numbers = false;  // supports() reads no numbers in tensors
-};
+using Row = Refusal<A>;
 
 std::vector<Row> tensors_and_scores() {
   constexpr qkvet_status kNo = QKVET_UNSUPPORTED;
   return {
-      {0,
-       {"k must be of the type of q",
-        [](A& a, Tensors&) { a.k.dtype.bits = 16; }, kNo}},
-      {0,
-       {"v must be of the type of q", [](A& a, Tensors&) { a.v.dtype = kF64; },
-        kNo}},
-      {0,
-       {"o must be of the type of q", [](A& a, Tensors&) { a.o.dtype = kBf16; },
-        kNo}},
-      {0,
-       {"q must be of a type that the kernel declares",
-        [](A& a, Tensors&) { a.q.dtype.lanes = 2; }, kNo}},
-      {0,
-       {"lse must be f32", [](A& a, Tensors&) { a.lse.dtype = kBf16; }, kNo}},
-      {0,
-       {"the CPU", [](A& a, Tensors&) { a.k.device_type = QKVET_DEVICE_CUDA; },
-        kNo}},
-      {0,
-       {"causal: this mode is not known",
-        [](A& a, Tensors&) { a.causal = QKVET_CAUSAL_BOTTOM_RIGHT + 1; }, kNo}},
+      {0, "k must be of the type of q",
+       [](A& a, Tensors&) { a.k.dtype.bits = 16; }, kNo},
+      {0, "v must be of the type of q", typed(&A::v, kF64), kNo},
+      {0, "o must be of the type of q", typed(&A::o, kBf16), kNo},
+      {0, "q must be of a type that the kernel declares",
+       [](A& a, Tensors&) { a.q.dtype.lanes = 2; }, kNo},
+      {0, "lse must be f32", typed(&A::lse, kBf16), kNo},
+      {0, "the CPU",
+       [](A& a, Tensors&) { a.k.device_type = QKVET_DEVICE_CUDA; }, kNo},
+      {0, "causal: this mode is not known",
+       set(&A::causal, QKVET_CAUSAL_BOTTOM_RIGHT + 1), kNo},
       {QKVET_OPTION_EMPTY_EXTENTS,
-       {"no heads, or heads without a width, are not supported",
-        [](A& a, Tensors& t) {
-          a.q = t.make({2, 2, 4, 0});
-          a.k = t.make({2, 1, 5, 0});
-        },
-        kNo}},
+       "no heads, or heads without a width, are not supported",
+       [](A& a, Tensors& t) {
+         a.q = t.make({2, 2, 4, 0});
+         a.k = t.make({2, 1, 5, 0});
+       },
+       kNo},
       {QKVET_OPTION_EMPTY_EXTENTS,
-       {"no heads, or heads without a width, are not supported",
-        [](A& a, Tensors& t) {
-          a.q = a.o = t.make({2, 0, 4, 3});
-          a.lse = t.make({2, 0, 4});
-        },
-        kNo}},
-      {0,
-       {"q [B,H,Tq,d]: the wrong rank",
-        [](A& a, Tensors&) { a.q.shape = nullptr; }}},
-      {0, {"v [B,Hkv,Tk,dv]: is absent", [](A& a, Tensors&) { a.v = {}; }}},
-      {0,
-       {"k [B,Hkv,Tk,d]: elements and no data",
-        [](A& a, Tensors&) { a.k.data = nullptr; }}},
-      {0,
-       {"v [B,Hkv,Tk,dv]: -1 at axis 3, is negative",
-        [](A& a, Tensors&) { a.v.shape[3] = -1; }}},
-      {0,
-       {"Hkv does not divide H",
-        [](A& a, Tensors& t) {
-          a.k = a.v = t.make({2, 3, 5, 3});
-        }}},
-      {QKVET_OPTION_WINDOW,
-       {"a window counts keys; -1 is all of them",
-        [](A& a, Tensors&) { a.window_left = -2; }}},
-      {QKVET_OPTION_WINDOW,
-       {"a window counts keys; -1 is all of them",
-        [](A& a, Tensors&) { a.window_right = -7; }}},
-      {QKVET_OPTION_SOFTCAP,
-       {"softcap must be positive and finite",
-        [](A& a, Tensors&) { a.softcap = -1; }}},
-      {QKVET_OPTION_SOFTCAP,
-       {"softcap must be positive and finite",
-        [](A& a, Tensors&) { a.softcap = NAN; }}},
-      {QKVET_OPTION_SOFTCAP,
-       {"softcap must be positive and finite",
-        [](A& a, Tensors&) { a.softcap = INFINITY; }}},
-      {QKVET_OPTION_DROPOUT,
-       {"dropout_p is at least 0 and below 1",
-        [](A& a, Tensors&) { a.dropout_p = 1; }}},
+       "no heads, or heads without a width, are not supported",
+       [](A& a, Tensors& t) {
+         a.q = a.o = t.make({2, 0, 4, 3});
+         a.lse = t.make({2, 0, 4});
+       },
+       kNo},
+      {0, "q [B,H,Tq,d]: the wrong rank",
+       [](A& a, Tensors&) { a.q.shape = nullptr; }},
+      {0, "v [B,Hkv,Tk,dv]: is absent", set(&A::v, {})},
+      {0, "k [B,Hkv,Tk,d]: elements and no data",
+       [](A& a, Tensors&) { a.k.data = nullptr; }},
+      {0, "v [B,Hkv,Tk,dv]: -1 at axis 3, is negative",
+       [](A& a, Tensors&) { a.v.shape[3] = -1; }},
+      {0, "Hkv does not divide H",
+       [](A& a, Tensors& t) {
+         a.k = a.v = t.make({2, 3, 5, 3});
+       }},
+      {QKVET_OPTION_WINDOW, "a window counts keys; -1 is all of them",
+       set(&A::window_left, -2)},
+      {QKVET_OPTION_WINDOW, "a window counts keys; -1 is all of them",
+       set(&A::window_right, -7)},
+      {QKVET_OPTION_SOFTCAP, "softcap must be positive and finite",
+       set(&A::softcap, -1)},
+      {QKVET_OPTION_SOFTCAP, "softcap must be positive and finite",
+       set(&A::softcap, NAN)},
+      {QKVET_OPTION_SOFTCAP, "softcap must be positive and finite",
+       set(&A::softcap, INFINITY)},
+      {QKVET_OPTION_DROPOUT, "dropout_p is at least 0 and below 1",
+       set(&A::dropout_p, 1)},
       {QKVET_OPTION_DROPOUT | QKVET_OPTION_DROPOUT_MASK,
-       {"dropout_mask must be uint8", shaped(&A::dropout_mask, {2, 2, 4, 5}),
-        kNo}},
-      {QKVET_OPTION_WEIGHTS,
-       {"weights must be of the type of q",
-        shaped(&A::weights, {2, 2, 4, 5}, kF16), kNo}},
-      {QKVET_OPTION_MASK,
-       {"mask must be bool or uint8", shaped(&A::mask, {2, 2, 4, 5}), kNo}},
-      {QKVET_OPTION_MASK,
-       {"mask [B,H,Tq,Tk]: the wrong rank",
-        [](A& a, Tensors&) { a.mask.ndim = 3; }}},
-      {QKVET_OPTION_BIAS,
-       {"bias must be f32 or of the type of q",
-        shaped(&A::bias, {2, 2, 4, 5}, kF64), kNo}},
-      {QKVET_OPTION_SINK,
-       {"sink [H]: 3 at axis 0, 2 is needed", shaped(&A::sink, {3})}},
-      {QKVET_OPTION_LENGTHS,
-       {"a length is negative",
-        [](A& a, Tensors& t) {
-          a.kv_len = t.list<int64_t>({4, 6});
-        }},
+       "dropout_mask must be uint8", shaped(&A::dropout_mask, {2, 2, 4, 5}),
+       kNo},
+      {QKVET_OPTION_WEIGHTS, "weights must be of the type of q",
+       shaped(&A::weights, {2, 2, 4, 5}, kF16), kNo},
+      {QKVET_OPTION_MASK, "mask must be bool or uint8",
+       shaped(&A::mask, {2, 2, 4, 5}), kNo},
+      {QKVET_OPTION_MASK, "mask [B,H,Tq,Tk]: the wrong rank",
+       ranked(&A::mask, 3)},
+      {QKVET_OPTION_BIAS, "bias must be f32 or of the type of q",
+       shaped(&A::bias, {2, 2, 4, 5}, kF64), kNo},
+      {QKVET_OPTION_SINK, "sink [H]: 3 at axis 0, 2 is needed",
+       shaped(&A::sink, {3})},
+      {QKVET_OPTION_LENGTHS, "a length is negative",
+       listed<int64_t>(&A::kv_len, {4, 6}), QKVET_INVALID_ARGUMENT, true},
+      {QKVET_OPTION_PACKED, "the starts of a packed batch do not ascend from 0",
+       listed<int64_t>(&A::cu_seqlens_q, {0, 3, 2}), QKVET_INVALID_ARGUMENT,
        true},
       {QKVET_OPTION_PACKED,
-       {"the starts of a packed batch do not ascend from 0",
-        [](A& a, Tensors& t) {
-          a.cu_seqlens_q = t.list<int64_t>({0, 3, 2});
-        }},
-       true},
+       "a packed batch has cu_seqlens_q, and without pages cu_seqlens_k",
+       set(&A::cu_seqlens_k, {})},
       {QKVET_OPTION_PACKED,
-       {"a packed batch has cu_seqlens_q, and without pages cu_seqlens_k",
-        [](A& a, Tensors&) { a.cu_seqlens_k = {}; }}},
-      {QKVET_OPTION_PACKED,
-       {"a packed batch has cu_seqlens_q, and without pages cu_seqlens_k",
-        [](A& a, Tensors&) { a.cu_seqlens_q = {}; }}},
+       "a packed batch has cu_seqlens_q, and without pages cu_seqlens_k",
+       set(&A::cu_seqlens_q, {})},
       {QKVET_OPTION_PACKED | QKVET_OPTION_SEGMENTS,
-       {"a packed batch has no segments, ranges and trees",
-        [](A& a, Tensors& t) {
-          a.segments_q = t.make({1, 4}, kInt32);
-          a.segments_k = t.make({1, 5}, kInt32);
-        }}}};
+       "a packed batch has no segments, ranges and trees",
+       [](A& a, Tensors& t) {
+         a.segments_q = t.make({1, 4}, kInt32);
+         a.segments_k = t.make({1, 5}, kInt32);
+       }},
+  };
 }
 
 std::vector<Row> lists_and_fields() {
@@ -139,62 +107,47 @@ std::vector<Row> lists_and_fields() {
   constexpr uint64_t kSegments = QKVET_OPTION_SEGMENTS;
   constexpr uint64_t kRanges = QKVET_OPTION_FULL_RANGES;
   constexpr qkvet_status kNo = QKVET_UNSUPPORTED;
-  return {{kLists,
-           {"key_indices [B,Hkv|1,Tq,n]: 2 at axis 1, 1 is needed",
-            shaped(&A::key_indices, {2, 2, 4, 2}, kInt32)}},
-          {kLists,
-           {"key_indices [B,Hkv|1,Tq,n]: the wrong rank",
-            [](A& a, Tensors&) { a.key_indices.ndim = 3; }}},
-          {kLists,
-           {"key_indices must be int32",
-            shaped(&A::key_indices, {2, 1, 4, 2}, kInt64), kNo}},
-          {kLists,
-           {"topk_length must be int32", shaped(&A::topk_length, {2, 4}), kNo}},
-          {kLists,
-           {"topk_length or key_block_size, and no key_indices",
-            [](A& a, Tensors&) { a.key_indices = {}; }}},
-          {kBlocks,
-           {"topk_length or key_block_size, and no key_indices",
-            [](A& a, Tensors&) {
-              a.key_indices = a.topk_length = {};
-              a.key_block_size = 2;
-            }}},
-          {kBlocks,
-           {"key_block_size is negative",
-            [](A& a, Tensors&) { a.key_block_size = -1; }}},
-          {kSegments,
-           {"segments are those of q and of k, or of neither",
-            [](A& a, Tensors&) { a.segments_q = {}; }}},
-          {kSegments,
-           {"segments_q [B,Tq]: 5 at axis 1, 4 is needed",
-            [](A& a, Tensors&) { a.segments_q = a.segments_k; }}},
-          {kSegments,
-           {"segments of q and k have one type",
-            shaped(&A::segments_k, {2, 5}, kInt64)}},
-          {kSegments,
-           {"segments_q must be int32 or int64",
-            [](A& a, Tensors& t) {
-              a.segments_q = t.make({2, 4});
-              a.segments_k = t.make({2, 5});
-            },
-            kNo}},
-          {kRanges,
-           {"full_ranges [B,R,2]: 1 at axis 0, 2 is needed",
-            shaped(&A::full_ranges, {1, 1, 2}, kInt32)}},
-          {kRanges,
-           {"full_ranges must be int32 or int64",
-            shaped(&A::full_ranges, {2, 1, 2}), kNo}},
-          {kRanges,
-           {"full_ranges [B,R,2]: the wrong rank",
-            [](A& a, Tensors&) { a.full_ranges.shape = nullptr; }}},
-          {kRanges | QKVET_OPTION_CHUNK,
-           {"chunks and ranges come one without the other",
-            [](A& a, Tensors&) { a.chunk = 2; }}},
-          {QKVET_OPTION_CHUNK,
-           {"chunk is negative", [](A& a, Tensors&) { a.chunk = -1; }}},
-          {QKVET_OPTION_TREE_MASK,
-           {"tree_mask must be bool or uint8", shaped(&A::tree_mask, {2, 4, 4}),
-            kNo}}};
+  return {
+      {kLists, "key_indices [B,Hkv|1,Tq,n]: 2 at axis 1, 1 is needed",
+       shaped(&A::key_indices, {2, 2, 4, 2}, kInt32)},
+      {kLists, "key_indices [B,Hkv|1,Tq,n]: the wrong rank",
+       ranked(&A::key_indices, 3)},
+      {kLists, "key_indices must be int32",
+       shaped(&A::key_indices, {2, 1, 4, 2}, kInt64), kNo},
+      {kLists, "topk_length must be int32", shaped(&A::topk_length, {2, 4}),
+       kNo},
+      {kLists, "topk_length or key_block_size, and no key_indices",
+       set(&A::key_indices, {})},
+      {kBlocks, "topk_length or key_block_size, and no key_indices",
+       [](A& a, Tensors&) {
+         a.key_indices = a.topk_length = {};
+         a.key_block_size = 2;
+       }},
+      {kBlocks, "key_block_size is negative", set(&A::key_block_size, -1)},
+      {kSegments, "segments are those of q and of k, or of neither",
+       set(&A::segments_q, {})},
+      {kSegments, "segments_q [B,Tq]: 5 at axis 1, 4 is needed",
+       [](A& a, Tensors&) { a.segments_q = a.segments_k; }},
+      {kSegments, "segments of q and k have one type",
+       shaped(&A::segments_k, {2, 5}, kInt64)},
+      {kSegments, "segments_q must be int32 or int64",
+       [](A& a, Tensors& t) {
+         a.segments_q = t.make({2, 4});
+         a.segments_k = t.make({2, 5});
+       },
+       kNo},
+      {kRanges, "full_ranges [B,R,2]: 1 at axis 0, 2 is needed",
+       shaped(&A::full_ranges, {1, 1, 2}, kInt32)},
+      {kRanges, "full_ranges must be int32 or int64",
+       shaped(&A::full_ranges, {2, 1, 2}), kNo},
+      {kRanges, "full_ranges [B,R,2]: the wrong rank",
+       [](A& a, Tensors&) { a.full_ranges.shape = nullptr; }},
+      {kRanges | QKVET_OPTION_CHUNK,
+       "chunks and ranges come one without the other", set(&A::chunk, 2)},
+      {QKVET_OPTION_CHUNK, "chunk is negative", set(&A::chunk, -1)},
+      {QKVET_OPTION_TREE_MASK, "tree_mask must be bool or uint8",
+       shaped(&A::tree_mask, {2, 4, 4}), kNo},
+  };
 }
 
 TEST(ForwardRefused, ContradictionsByEveryKernelThatTakesTheOption) {
@@ -219,17 +172,17 @@ TEST(ForwardRefused, ContradictionsByEveryKernelThatTakesTheOption) {
       const auto forward = [&open](const A& a, qkvet_text* why) {
         return open.forward(a, why);
       };
-      EXPECT_EQ(wrong_refusal<A>(row.refusal, make, forward), "")
-          << kernel->name << ": " << row.refusal.reason;
+      EXPECT_EQ(wrong_refusal<A>(row, make, forward), "")
+          << kernel->name << ": " << row.reason;
       if (!row.in_numbers) {
-        EXPECT_EQ(wrong_refusal<A>(row.refusal, make, supports), "")
-            << kernel->name << ": " << row.refusal.reason;
+        EXPECT_EQ(wrong_refusal<A>(row, make, supports), "")
+            << kernel->name << ": " << row.reason;
       }
       Tensors t;  // the control: the legal call is answered
       EXPECT_EQ(open.forward(make(t), nullptr), QKVET_OK)
-          << kernel->name << ": " << row.refusal.reason;
+          << kernel->name << ": " << row.reason;
     }
-    EXPECT_GE(checked, 1) << row.refusal.reason;
+    EXPECT_GE(checked, 1) << row.reason;
   }
 }
 

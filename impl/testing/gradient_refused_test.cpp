@@ -38,49 +38,52 @@ Gradient gradient_call(Tensors& t, uint64_t options) {
 
 std::vector<Refusal<Gradient>> gradient_rows() {
   using G = Gradient;
+  using B = qkvet_backward_args;
+  using F = qkvet_forward_args;
   return {
-      {"lse: needed", [](G& g, Tensors&) { g.forward.lse = {}; }},
-      {"weights: absent",
+      {0, "lse: needed", set(&G::forward, &F::lse, {})},
+      {0, "weights: absent",
        [](G& g, Tensors&) { g.forward.weights = g.args.d_bias; }},
-      {"d_o [B,H,Tq,dv]: is absent", [](G& g, Tensors&) { g.args.d_o = {}; }},
-      {"d_o [B,H,Tq,dv]: 9 at axis 2, 4 is needed",
-       shaped(&G::args, &qkvet_backward_args::d_o, {2, 2, 9, 3})},
-      {"d_q [B,H,Tq,d]: 9 at axis 2, 4 is needed",
-       shaped(&G::args, &qkvet_backward_args::d_q, {2, 2, 9, 3})},
-      {"d_k [B,Hkv,Tk,d]: 2 at axis 1, 1 is needed",
-       shaped(&G::args, &qkvet_backward_args::d_k, {2, 2, 5, 3})},
-      {"d_v [B,Hkv,Tk,dv]: 7 at axis 3, 3 is needed",
-       shaped(&G::args, &qkvet_backward_args::d_v, {2, 1, 5, 7})},
-      {"d_v [B,Hkv,Tk,dv]: the wrong rank",
+      {0, "d_o [B,H,Tq,dv]: is absent", set(&G::args, &B::d_o, {})},
+      {0, "d_o [B,H,Tq,dv]: 9 at axis 2, 4 is needed",
+       shaped(&G::args, &B::d_o, {2, 2, 9, 3})},
+      {0, "d_q [B,H,Tq,d]: 9 at axis 2, 4 is needed",
+       shaped(&G::args, &B::d_q, {2, 2, 9, 3})},
+      {0, "d_k [B,Hkv,Tk,d]: 2 at axis 1, 1 is needed",
+       shaped(&G::args, &B::d_k, {2, 2, 5, 3})},
+      {0, "d_v [B,Hkv,Tk,dv]: 7 at axis 3, 3 is needed",
+       shaped(&G::args, &B::d_v, {2, 1, 5, 7})},
+      {0, "d_v [B,Hkv,Tk,dv]: the wrong rank",
        [](G& g, Tensors&) { g.args.d_v.ndim = 3; }},
-      {"d_bias [B,H,Tq,Tk]: 6 at axis 3, 5 is needed",
-       shaped(&G::args, &qkvet_backward_args::d_bias, {2, 2, 4, 6})},
-      {"d_bias: is the gradient of a tensor that is absent",
-       [](G& g, Tensors&) { g.forward.bias = {}; }},
-      {"d_sink: is the gradient of a tensor that is absent",
-       [](G& g, Tensors&) { g.forward.sink = {}; }},
-      {"a window counts keys",
+      {0, "d_bias [B,H,Tq,Tk]: 6 at axis 3, 5 is needed",
+       shaped(&G::args, &B::d_bias, {2, 2, 4, 6})},
+      {0, "d_bias: is the gradient of a tensor that is absent",
+       set(&G::forward, &F::bias, {})},
+      {0, "d_sink: is the gradient of a tensor that is absent",
+       set(&G::forward, &F::sink, {})},
+      {0, "a window counts keys",
        [](G& g, Tensors&) {
          g.forward.has_window = 1;
          g.forward.window_left = -2;
        }},
-      {"a length is negative or beyond its extent",
+      {0, "a length is negative or beyond its extent",
        [](G& g, Tensors& t) {
          g.forward.kv_len = t.list<int64_t>({5, 6});
        }},
-      {"d_k must be of the type of q",
+      {0, "d_k must be of the type of q",
        [](G& g, Tensors&) { g.args.d_k.dtype = kF16; }, kUnsupported},
-      {"d_sink must be f32 or of the type of q",
+      {0, "d_sink must be f32 or of the type of q",
        [](G& g, Tensors&) { g.args.d_sink.dtype = kBf16; }, kUnsupported},
-      {"k_new",
+      {0, "k_new",
        [](G& g, Tensors&) {
          g.forward.k_new = g.forward.k;
          g.forward.v_new = g.forward.v;
        },
        kUnsupported},
-      {"block_table",
+      {0, "block_table",
        [](G& g, Tensors&) { g.forward.block_table = g.forward.sink; },
-       kUnsupported}};
+       kUnsupported},
+  };
 }
 
 std::vector<const qkvet_kernel*> gradient_kernels() {

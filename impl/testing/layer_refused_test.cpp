@@ -43,57 +43,55 @@ qkvet_layer_args fused_call(Tensors& t) {
 std::vector<Refusal<qkvet_layer_args>> layer_rows() {
   using A = qkvet_layer_args;
   return {
-      {"w_k [D,Hkv*d]: 7 at axis 0, 6 is needed", shaped(&A::w_k, {7, 6})},
-      {"w_v [D,Hkv*dv]: 7 at axis 0, 6 is needed", shaped(&A::w_v, {7, 10})},
-      {"w_o [H*dv,D]: 6 at axis 0, 20 is needed", shaped(&A::w_o, {6, 6})},
-      {"w_q [D,H*d]: 12 at axis 1, no multiple of H = 5",
+      {0, "w_k [D,Hkv*d]: 7 at axis 0, 6 is needed", shaped(&A::w_k, {7, 6})},
+      {0, "w_v [D,Hkv*dv]: 7 at axis 0, 6 is needed", shaped(&A::w_v, {7, 10})},
+      {0, "w_o [H*dv,D]: 6 at axis 0, 20 is needed", shaped(&A::w_o, {6, 6})},
+      {0, "w_q [D,H*d]: 12 at axis 1, no multiple of H = 5",
        [](A& a, Tensors&) { a.heads = 5, a.kv_heads = 1; }},
-      {"3 kv_heads do not divide 4 heads",
-       [](A& a, Tensors&) { a.kv_heads = 3; }},
-      {"0 kv_heads", [](A& a, Tensors&) { a.kv_heads = 0; }},
-      {"-4 heads", [](A& a, Tensors&) { a.heads = -4; }},
-      {"b_k [Hkv*d]: 8 at axis 0, 6 is needed", shaped(&A::b_k, {8})},
-      {"b_v [Hkv*dv]: 12 at axis 0, 10 is needed", shaped(&A::b_v, {12})},
-      {"b_o [D]: 7 at axis 0, 6 is needed", shaped(&A::b_o, {7})},
-      {"y [B,T,D;T,D]: 7 at axis 2, 6 is needed", shaped(&A::y, {2, 4, 7})},
-      {"y: its rank is not that of x", [](A& a, Tensors&) { a.y.ndim = 2; }},
-      {"w_o [H*dv,D]: is absent", [](A& a, Tensors&) { a.w_o = {}; }},
-      {"x [B,T,D;T,D]: is absent", [](A& a, Tensors&) { a.x = {}; }},
-      {"the stages q, k, v and attended come together",
-       [](A& a, Tensors&) { a.k = {}; }},
-      {"q [B,H,T,d]: 4 at axis 3, 3 is needed", shaped(&A::q, {2, 4, 4, 4})},
-      {"attended [B,H,T,dv]: 6 at axis 3, 5 is needed",
+      {0, "3 kv_heads do not divide 4 heads", set(&A::kv_heads, 3)},
+      {0, "0 kv_heads", set(&A::kv_heads, 0)},
+      {0, "-4 heads", set(&A::heads, -4)},
+      {0, "b_k [Hkv*d]: 8 at axis 0, 6 is needed", shaped(&A::b_k, {8})},
+      {0, "b_v [Hkv*dv]: 12 at axis 0, 10 is needed", shaped(&A::b_v, {12})},
+      {0, "b_o [D]: 7 at axis 0, 6 is needed", shaped(&A::b_o, {7})},
+      {0, "y [B,T,D;T,D]: 7 at axis 2, 6 is needed", shaped(&A::y, {2, 4, 7})},
+      {0, "y: its rank is not that of x", ranked(&A::y, 2)},
+      {0, "w_o [H*dv,D]: is absent", set(&A::w_o, {})},
+      {0, "x [B,T,D;T,D]: is absent", set(&A::x, {})},
+      {0, "the stages q, k, v and attended come together", set(&A::k, {})},
+      {0, "q [B,H,T,d]: 4 at axis 3, 3 is needed", shaped(&A::q, {2, 4, 4, 4})},
+      {0, "attended [B,H,T,dv]: 6 at axis 3, 5 is needed",
        shaped(&A::attended, {2, 4, 4, 6})},
-      {"v [B,Hkv,T,dv]: 4 at axis 1, 2 is needed",
+      {0, "v [B,Hkv,T,dv]: 4 at axis 1, 2 is needed",
        [](A& a, Tensors&) { a.v = a.attended; }},
-      {"v must be of the declared type of the stages",
-       [](A& a, Tensors&) { a.v.dtype = kBf16; }, kUnsupported},
-      {"causal: this mode is not known",
-       [](A& a, Tensors&) { a.causal = QKVET_CAUSAL_BOTTOM_RIGHT + 1; },
+      {0, "v must be of the declared type of the stages", typed(&A::v, kBf16),
        kUnsupported},
-      {"w_v must be of the type of x",
-       [](A& a, Tensors&) { a.w_v.dtype = kF16; }, kUnsupported}};
+      {0, "causal: this mode is not known",
+       set(&A::causal, QKVET_CAUSAL_BOTTOM_RIGHT + 1), kUnsupported},
+      {0, "w_v must be of the type of x", typed(&A::w_v, kF16), kUnsupported},
+  };
 }
 
 std::vector<Refusal<qkvet_layer_args>> fused_rows() {
   using A = qkvet_layer_args;
   return {
-      {"w_qkv and b_qkv come with an order of their parts, fused",
-       [](A& a, Tensors&) { a.fused = QKVET_FUSED_NONE; }},
-      {"fused: no order of the parts of w_qkv",
-       [](A& a, Tensors&) { a.fused = 7; }},
-      {"b_qkv is given with b_q, b_k and b_v, or none of them",
-       [](A& a, Tensors&) { a.b_k = {}; }},
-      {"mask_buffer and causal: the buffer is the rule alone",
-       [](A& a, Tensors&) { a.causal = QKVET_CAUSAL_TOP_LEFT; }},
-      {"mask_buffer must be bool or uint8", shaped(&A::mask_buffer, {5, 5}),
+      {0, "w_qkv and b_qkv come with an order of their parts, fused",
+       set(&A::fused, QKVET_FUSED_NONE)},
+      {0, "fused: no order of the parts of w_qkv", set(&A::fused, 7)},
+      {0, "b_qkv is given with b_q, b_k and b_v, or none of them",
+       set(&A::b_k, {})},
+      {0, "mask_buffer and causal: the buffer is the rule alone",
+       set(&A::causal, QKVET_CAUSAL_TOP_LEFT)},
+      {0, "mask_buffer must be bool or uint8", shaped(&A::mask_buffer, {5, 5}),
        kUnsupported},
-      {"4 tokens, and mask_buffer is for 3",
+      {0, "4 tokens, and mask_buffer is for 3",
        shaped(&A::mask_buffer, {3, 3}, kBool)},
-      {"w_qkv [D,E]: 27 at axis 1, 28 is needed", shaped(&A::w_qkv, {6, 27})},
-      {"mask_buffer: is not the causal mask",
+      {0, "w_qkv [D,E]: 27 at axis 1, 28 is needed",
+       shaped(&A::w_qkv, {6, 27})},
+      {0, "mask_buffer: is not the causal mask",
        [](A& a, Tensors&) { static_cast<uint8_t*>(a.mask_buffer.data)[1] = 1; },
-       kUnsupported}};
+       kUnsupported},
+  };
 }
 
 TEST(LayerRefused, ContradictionsByNameAndNothingIsWritten) {
@@ -159,31 +157,34 @@ LayerGradient layer_gradient_call(Tensors& t) {
 
 std::vector<Refusal<LayerGradient>> layer_gradient_rows() {
   using G = LayerGradient;
+  using B = qkvet_layer_backward_args;
+  using L = qkvet_layer_args;
   return {
-      {"y: absent", [](G& g, Tensors&) { g.layer.y = g.layer.x; }},
-      {"attended: absent",
+      {0, "y: absent", [](G& g, Tensors&) { g.layer.y = g.layer.x; }},
+      {0, "attended: absent",
        [](G& g, Tensors& t) {
          g.layer.attended = t.make({2, 4, 4, 5});
        }},
-      {"d_y [B,T,D;T,D]: is absent", [](G& g, Tensors&) { g.args.d_y = {}; }},
-      {"d_y [B,T,D;T,D]: 7 at axis 2, 6 is needed",
-       shaped(&G::args, &qkvet_layer_backward_args::d_y, {2, 4, 7})},
-      {"d_x: its rank is not that of x",
+      {0, "d_y [B,T,D;T,D]: is absent", set(&G::args, &B::d_y, {})},
+      {0, "d_y [B,T,D;T,D]: 7 at axis 2, 6 is needed",
+       shaped(&G::args, &B::d_y, {2, 4, 7})},
+      {0, "d_x: its rank is not that of x",
        [](G& g, Tensors&) { g.args.d_x.ndim = 2; }},
-      {"d_w_q [D,H*d]: 7 at axis 0, 6 is needed",
-       shaped(&G::args, &qkvet_layer_backward_args::d_w_q, {7, 12})},
-      {"d_w_v [D,Hkv*dv]: 6 at axis 1, 10 is needed",
+      {0, "d_w_q [D,H*d]: 7 at axis 0, 6 is needed",
+       shaped(&G::args, &B::d_w_q, {7, 12})},
+      {0, "d_w_v [D,Hkv*dv]: 6 at axis 1, 10 is needed",
        [](G& g, Tensors&) { g.args.d_w_v = g.args.d_w_k; }},
-      {"d_b_k: is absent, and its bias is present",
-       [](G& g, Tensors&) { g.args.d_b_k = {}; }},
-      {"d_b_o [D]: 7 at axis 0, 6 is needed",
-       shaped(&G::args, &qkvet_layer_backward_args::d_b_o, {7})},
-      {"d_b_v: is the gradient of a bias that is absent",
-       [](G& g, Tensors&) { g.layer.b_v = {}; }},
-      {"w_k [D,Hkv*d]: 10 at axis 1, 6 is needed",
+      {0, "d_b_k: is absent, and its bias is present",
+       set(&G::args, &B::d_b_k, {})},
+      {0, "d_b_o [D]: 7 at axis 0, 6 is needed",
+       shaped(&G::args, &B::d_b_o, {7})},
+      {0, "d_b_v: is the gradient of a bias that is absent",
+       set(&G::layer, &L::b_v, {})},
+      {0, "w_k [D,Hkv*d]: 10 at axis 1, 6 is needed",
        [](G& g, Tensors&) { g.layer.w_k = g.layer.w_v; }},
-      {"d_w_v must be of the type of x",
-       [](G& g, Tensors&) { g.args.d_w_v.dtype = kF16; }, kUnsupported}};
+      {0, "d_w_v must be of the type of x",
+       [](G& g, Tensors&) { g.args.d_w_v.dtype = kF16; }, kUnsupported},
+  };
 }
 
 TEST(LayerGradientRefused, ContradictionsByNameAndNothingIsWritten) {

@@ -27,49 +27,32 @@ qkvet_merge_args merge_call(Tensors& t, uint64_t options) {
   return a;
 }
 
-struct MergeRow {
-  uint64_t options;
-  Refusal<qkvet_merge_args> refusal;
-};
+using MergeRow = Refusal<qkvet_merge_args>;
 
 std::vector<MergeRow> merge_rows() {
   using A = qkvet_merge_args;
   constexpr uint64_t kInPlace = QKVET_MERGE_IN_PLACE;
   constexpr uint64_t kRagged = QKVET_MERGE_RAGGED;
   return {
-      {0,
-       {"states [n,T,H,dv]: 5 at axis 3, 6 is needed",
-        shaped(&A::o, {3, 2, 6})}},
-      {0,
-       {"lse must be f32", [](A& a, Tensors&) { a.lse.dtype = kF16; },
-        kUnsupported}},
+      {0, "states [n,T,H,dv]: 5 at axis 3, 6 is needed",
+       shaped(&A::o, {3, 2, 6})},
+      {0, "lse must be f32", typed(&A::lse, kF16), kUnsupported},
+      {kInPlace | QKVET_MERGE_ROW_MASK, "row_mask without in_place",
+       set(&A::in_place, 0)},
       {kInPlace | QKVET_MERGE_ROW_MASK,
-       {"row_mask without in_place", [](A& a, Tensors&) { a.in_place = 0; }}},
-      {kInPlace | QKVET_MERGE_ROW_MASK,
-       {"row_mask [T]: 4 at axis 0, 3 is needed",
-        shaped(&A::row_mask, {4}, kBool)}},
-      {kRagged | kInPlace,
-       {"in_place together with indptr", [](A&, Tensors&) {}}},
-      {kRagged,
-       {"indptr must be int64",
-        [](A& a, Tensors& t) {
-          a.indptr = t.list<int32_t>({0, 1, 1, 4});
-        },
-        kUnsupported}},
-      {kRagged,
-       {"indptr [T+1]: 3 at axis 0, 4 is needed",
-        [](A& a, Tensors& t) {
-          a.indptr = t.list<int64_t>({0, 1, 4});
-        }}},
-      {kRagged,
-       {"indptr does not begin at 0, or falls",
-        [](A& a, Tensors& t) {
-          a.indptr = t.list<int64_t>({0, 2, 1, 4});
-        }}},
-      {kRagged,
-       {"indptr does not end at the number of states", [](A& a, Tensors& t) {
-          a.indptr = t.list<int64_t>({0, 1, 1, 3});
-        }}}};
+       "row_mask [T]: 4 at axis 0, 3 is needed",
+       shaped(&A::row_mask, {4}, kBool)},
+      {kRagged | kInPlace, "in_place together with indptr",
+       [](A&, Tensors&) {}},
+      {kRagged, "indptr must be int64",
+       listed<int32_t>(&A::indptr, {0, 1, 1, 4}), kUnsupported},
+      {kRagged, "indptr [T+1]: 3 at axis 0, 4 is needed",
+       listed<int64_t>(&A::indptr, {0, 1, 4})},
+      {kRagged, "indptr does not begin at 0, or falls",
+       listed<int64_t>(&A::indptr, {0, 2, 1, 4})},
+      {kRagged, "indptr does not end at the number of states",
+       listed<int64_t>(&A::indptr, {0, 1, 1, 3})},
+  };
 }
 
 std::vector<const qkvet_kernel*> merge_kernels() {
@@ -92,14 +75,14 @@ TEST(MergeRefused, ContradictionsAndNothingIsWritten) {
       const auto run = [kernel](const qkvet_merge_args& a, qkvet_text* why) {
         return kernel->merge->merge(kernel, nullptr, &a, nullptr, why);
       };
-      EXPECT_EQ(wrong_refusal<qkvet_merge_args>(row.refusal, make, run), "")
-          << kernel->name << ": " << row.refusal.reason;
+      EXPECT_EQ(wrong_refusal<qkvet_merge_args>(row, make, run), "")
+          << kernel->name << ": " << row.reason;
       EXPECT_EQ(wrong_with_newer<qkvet_merge_args>(
                     [](Tensors& t) { return merge_call(t, 0); }, run),
                 "")
           << kernel->name;
     }
-    EXPECT_GE(checked, 2) << row.refusal.reason;
+    EXPECT_GE(checked, 2) << row.reason;
   }
 }
 

@@ -46,15 +46,7 @@ A served_call(Tensors& t, Form form) {
   return a;
 }
 
-struct Row {
-  Form form;
-  Refusal<A> refusal;
-};
-
-template <class T>
-void put(const qkvet_tensor& t, size_t n, T value) {
-  static_cast<T*>(t.data)[n] = value;
-}
+using Row = Refusal<A, Form>;
 
 std::vector<Row> rows() {
   using enum Form;
@@ -67,89 +59,60 @@ std::vector<Row> rows() {
       "a last page has no token, or more than a page has";
   constexpr const char* kGrouped = "groups of channels are 16 bytes each";
   return {
-      {kTable,
-       {"pages come with kv_len", [](A& a, Tensors&) { a.kv_len = {}; }}},
-      {kTable,
-       {"k [pages,Hkv,page_size,d]: 3 at axis 2, 4 is needed",
-        [](A& a, Tensors&) { a.page_size = 4; }}},
-      {kTable,
-       {"block_table must be int32", shaped(&A::block_table, {2, 3}, kInt64),
-        QKVET_UNSUPPORTED}},
-      {kTable,
-       {"page_size: a block table or lists of pages have one",
-        [](A& a, Tensors&) { a.block_table = {}; }}},
-      {kTable,
-       {"k_new [sequences,Hkv,Tnew,d]: 5 at axis 3, 8 is needed",
-        [](A& a, Tensors&) { a.k_new = a.v_new; }}},
-      {kTable,
-       {"k_new and v_new come together", [](A& a, Tensors&) { a.v_new = {}; }}},
-      {kTable, {kRoom, [](A& a, Tensors&) { put<int64_t>(a.kv_len, 1, -1); }}},
-      {kTable, {kRoom, [](A& a, Tensors&) { put<int64_t>(a.kv_len, 0, 8); }}},
-      {kTable,
-       {kPage, [](A& a, Tensors&) { put<int32_t>(a.block_table, 4, 7); }}},
-      {kTable,
-       {kPage, [](A& a, Tensors&) { put<int32_t>(a.block_table, 0, -1); }}},
-      {kLists,
-       {"a list of pages begins at 0",
-        [](A& a, Tensors&) { put<int32_t>(a.page_indptr, 0, 1); }}},
-      {kLists,
-       {kListed, [](A& a, Tensors&) { put<int32_t>(a.page_indptr, 1, 6); }}},
-      {kLists,
-       {kListed, [](A& a, Tensors&) { put<int32_t>(a.page_indptr, 2, 6); }}},
-      {kLists,
-       {kLast, [](A& a, Tensors&) { put<int32_t>(a.last_page_len, 1, 0); }}},
-      {kLists,
-       {kLast, [](A& a, Tensors&) { put<int32_t>(a.last_page_len, 0, 4); }}},
+      {kTable, "pages come with kv_len", set(&A::kv_len, {})},
+      {kTable, "k [pages,Hkv,page_size,d]: 3 at axis 2, 4 is needed",
+       set(&A::page_size, 4)},
+      {kTable, "block_table must be int32",
+       shaped(&A::block_table, {2, 3}, kInt64), QKVET_UNSUPPORTED},
+      {kTable, "page_size: a block table or lists of pages have one",
+       set(&A::block_table, {})},
+      {kTable, "k_new [sequences,Hkv,Tnew,d]: 5 at axis 3, 8 is needed",
+       [](A& a, Tensors&) { a.k_new = a.v_new; }},
+      {kTable, "k_new and v_new come together", set(&A::v_new, {})},
+      {kTable, kRoom, number<int64_t>(&A::kv_len, 1, -1)},
+      {kTable, kRoom, number<int64_t>(&A::kv_len, 0, 8)},
+      {kTable, kPage, number<int32_t>(&A::block_table, 4, 7)},
+      {kTable, kPage, number<int32_t>(&A::block_table, 0, -1)},
+      {kLists, "a list of pages begins at 0",
+       number<int32_t>(&A::page_indptr, 0, 1)},
+      {kLists, kListed, number<int32_t>(&A::page_indptr, 1, 6)},
+      {kLists, kListed, number<int32_t>(&A::page_indptr, 2, 6)},
+      {kLists, kLast, number<int32_t>(&A::last_page_len, 1, 0)},
+      {kLists, kLast, number<int32_t>(&A::last_page_len, 0, 4)},
       {kLists,  // fewer tokens than are new
-       {kRoom,
-        [](A& a, Tensors&) {
-          put<int32_t>(a.page_indptr, 1, 0);
-          put<int32_t>(a.page_indptr, 2, 1);
-        }}},
+       kRoom, listed<int32_t>(&A::page_indptr, {0, 0, 1})},
+      {kLists, kPage, number<int32_t>(&A::page_indices, 1, 7)},
+      {kLists, "page_indices must be int32",
+       shaped(&A::page_indices, {5}, kInt64), QKVET_UNSUPPORTED},
+      {kLists, "page_indptr [sequences+1]: 2 at axis 0, 3 is needed",
+       [](A& a, Tensors&) { a.page_indptr = a.last_page_len; }},
       {kLists,
-       {kPage, [](A& a, Tensors&) { put<int32_t>(a.page_indices, 1, 7); }}},
-      {kLists,
-       {"page_indices must be int32", shaped(&A::page_indices, {5}, kInt64),
-        QKVET_UNSUPPORTED}},
-      {kLists,
-       {"page_indptr [sequences+1]: 2 at axis 0, 3 is needed",
-        [](A& a, Tensors&) { a.page_indptr = a.last_page_len; }}},
-      {kLists,
-       {"pages are in a block table with kv_len or in lists, not in both",
-        [](A& a, Tensors& t) {
-          a.kv_len = t.list<int64_t>({5, 4});
-        }}},
-      {kLists,
-       {"page_indptr, page_indices and last_page_len come together",
-        [](A& a, Tensors&) { a.last_page_len = {}; }}},
-      {kPacked,
-       {"a packed batch has no q_len, and kv_len only with pages",
-        [](A& a, Tensors&) { a.q_len = a.kv_len; }}},
-      {kPacked,
-       {"pages come with kv_len", [](A& a, Tensors&) { a.kv_len = {}; }}},
-      {kPacked,
-       {"kv_len [sequences]: 2 at axis 0, 1 is needed",
-        [](A& a, Tensors&) { a.cu_seqlens_q = a.kv_len; }}},
-      {kPacked,
-       {"the starts of a packed batch do not ascend from 0",
-        [](A& a, Tensors&) { put<int64_t>(a.cu_seqlens_q, 0, 4); }}},
-      {kPacked,
-       {"a member of a packed batch is beyond the extents",
-        [](A& a, Tensors&) { put<int64_t>(a.cu_seqlens_q, 2, 7); }}},
-      {kGroups, {kGrouped, [](A& a, Tensors&) { a.channel_group = 8; }}},
-      {kGroups, {kGrouped, [](A& a, Tensors&) { a.channel_group = -4; }}},
-      {kGroups,
-       {kGrouped,
-        [](A& a, Tensors& t) {
-          a.k = t.make({7, 1, 3, 4, 2});
-          a.channel_group = 2;
-        }}},
-      {kGroups,
-       {"channel_group: only keys in pages are in groups of channels",
-        [](A& a, Tensors&) {
-          a.block_table = {};
-          a.page_size = 0;
-        }}}};
+       "pages are in a block table with kv_len or in lists, not in both",
+       listed<int64_t>(&A::kv_len, {5, 4})},
+      {kLists, "page_indptr, page_indices and last_page_len come together",
+       set(&A::last_page_len, {})},
+      {kPacked, "a packed batch has no q_len, and kv_len only with pages",
+       [](A& a, Tensors&) { a.q_len = a.kv_len; }},
+      {kPacked, "pages come with kv_len", set(&A::kv_len, {})},
+      {kPacked, "kv_len [sequences]: 2 at axis 0, 1 is needed",
+       [](A& a, Tensors&) { a.cu_seqlens_q = a.kv_len; }},
+      {kPacked, "the starts of a packed batch do not ascend from 0",
+       number<int64_t>(&A::cu_seqlens_q, 0, 4)},
+      {kPacked, "a member of a packed batch is beyond the extents",
+       number<int64_t>(&A::cu_seqlens_q, 2, 7)},
+      {kGroups, kGrouped, set(&A::channel_group, 8)},
+      {kGroups, kGrouped, set(&A::channel_group, -4)},
+      {kGroups, kGrouped,
+       [](A& a, Tensors& t) {
+         a.k = t.make({7, 1, 3, 4, 2});
+         a.channel_group = 2;
+       }},
+      {kGroups, "channel_group: only keys in pages are in groups of channels",
+       [](A& a, Tensors&) {
+         a.block_table = {};
+         a.page_size = 0;
+       }},
+  };
 }
 
 uint64_t options_of(Form form) {
@@ -179,14 +142,16 @@ std::vector<const qkvet_kernel*> takers(Form form) {
 
 TEST(ServingRefused, ContradictionsBeforeAnythingIsStored) {
   for (const Row& row : rows()) {
-    const auto make = [&row](Tensors& t) { return served_call(t, row.form); };
-    for (const qkvet_kernel* kernel : takers(row.form)) {
+    const auto make = [&row](Tensors& t) {
+      return served_call(t, row.options);
+    };
+    for (const qkvet_kernel* kernel : takers(row.options)) {
       OpenKernel open(kernel);
       const auto forward = [&open](const A& a, qkvet_text* why) {
         return open.forward(a, why);
       };
-      EXPECT_EQ(wrong_refusal<A>(row.refusal, make, forward), "")
-          << kernel->name << ": " << row.refusal.reason;
+      EXPECT_EQ(wrong_refusal<A>(row, make, forward), "")
+          << kernel->name << ": " << row.reason;
     }
   }
 }

@@ -7,18 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "impl/cuda/simt/simt.h"
+#include "impl/cuda/simt/simt_orders.h"
 
 namespace simt_faults_test {
 namespace {
 
-using simt::Order;
-
 constexpr uint32_t kFull = 0xffffffffu;
 constexpr unsigned kThreads = 64;
-
-const simt::Schedule kSchedules[] = {
-    {Order::kForward, 0}, {Order::kReverse, 0}, {Order::kRandom, 1}};
 
 // The possible lines of a fault.
 struct Lines {
@@ -137,8 +132,7 @@ bool is_placed(const std::string& text, const Lines& lines) {
 }
 
 TEST(SimtFaults, AreToldWithTheirPlaceAndTheNextLaunchWorks) {
-  for (const simt::Schedule schedule : kSchedules) {
-    simt::set_schedule(schedule);
+  simt::in_every_order([&](simt::Schedule) {
     for (const Expected& expected : kFaults) {
       SCOPED_TRACE(expected.name);
       Lines lines;
@@ -151,8 +145,7 @@ TEST(SimtFaults, AreToldWithTheirPlaceAndTheNextLaunchWorks) {
           SIMT_LAUNCH(expected.kernel, 1, kThreads, 0, nullptr, false, &lines))
           << text_of(simt::take_fault());
     }
-  }
-  simt::set_schedule({});
+  });
 }
 
 __global__ void third_thread_of_last_block(int* line) {

@@ -7,26 +7,12 @@
 #include <vector>
 
 #include "impl/cuda/simt/groups.h"
+#include "impl/cuda/simt/simt_orders.h"
 
 namespace simt_groups_test {
 namespace {
 
 namespace cg = cooperative_groups;
-using simt::Order;
-
-const simt::Schedule kSchedules[] = {{Order::kForward, 0},
-                                     {Order::kReverse, 0},
-                                     {Order::kRandom, 1},
-                                     {Order::kRandom, 2}};
-
-std::string fault_text() {
-  char text[200] = "no fault";
-  const simt::Fault fault = simt::take_fault();
-  if (fault.what != nullptr) {
-    simt::describe(fault, text, sizeof(text));
-  }
-  return text;
-}
 
 // ---- Who is where -----------------------------------------------------------
 
@@ -49,7 +35,7 @@ void expect_ranks() {
   std::vector<Ranks> ranks(96, Ranks{});
   ASSERT_TRUE(SIMT_LAUNCH(tell_ranks<kSize>, 1, dim3(8, 3, 4), 0, nullptr,
                           ranks.data()))
-      << fault_text();
+      << simt::fault_text();
   for (unsigned n = 0; n < 96; ++n) {
     EXPECT_EQ(ranks[n].in_block, n);
     EXPECT_EQ(ranks[n].block, 96u);
@@ -133,7 +119,7 @@ template <unsigned kSize>
 int differences(int assumed) {
   std::vector<Answers> answers(64, Answers{});
   EXPECT_TRUE(SIMT_LAUNCH(ask<kSize>, 1, 64, 0, nullptr, answers.data()))
-      << fault_text();
+      << simt::fault_text();
   int different = 0;
   for (int n = 0; n < 64; ++n) {
     const Answers& got = answers[static_cast<size_t>(n)];
@@ -150,14 +136,12 @@ int differences(int assumed) {
 }
 
 TEST(SimtGroups, TilesAnswerForTheirLanesAlone) {
-  for (const simt::Schedule schedule : kSchedules) {
-    simt::set_schedule(schedule);
+  simt::in_every_order([&](simt::Schedule) {
     EXPECT_EQ(differences<2>(2), 0);
     EXPECT_EQ(differences<8>(8), 0);
     EXPECT_EQ(differences<16>(16), 0);
     EXPECT_EQ(differences<32>(32), 0);
-  }
-  simt::set_schedule({});
+  });
 }
 
 TEST(SimtGroups, TheComparisonSeesTheWidthOfATile) {
@@ -178,17 +162,15 @@ __global__ void ways(int* out) {
 }
 
 TEST(SimtGroups, TilesGoTheirOwnWays) {
-  for (const simt::Schedule schedule : kSchedules) {
-    simt::set_schedule(schedule);
+  simt::in_every_order([&](simt::Schedule) {
     std::vector<int> out(64);
     ASSERT_TRUE(SIMT_LAUNCH(ways, 1, 64, 0, nullptr, out.data()))
-        << fault_text();
+        << simt::fault_text();
     EXPECT_EQ(out[0], 120);
     EXPECT_EQ(out[20], 19);
     EXPECT_EQ(out[40], 120 + 16 * 32);
     EXPECT_EQ(out[63], 51);
-  }
-  simt::set_schedule({});
+  });
 }
 
 // ---- Barriers ---------------------------------------------------------------
@@ -215,8 +197,7 @@ __global__ void neighbour(int* values, Barrier barrier) {
 int schedules_right(Barrier barrier) {
   const int around = barrier == Barrier::kTile ? 32 : 64;
   int right = 0;
-  for (const simt::Schedule schedule : kSchedules) {
-    simt::set_schedule(schedule);
+  simt::in_every_order([&](simt::Schedule) {
     // Otherwise leftovers of an earlier launch would be right by chance.
     std::vector<int> other(64, -1), values(64), expected(64);
     for (int n = 0; n < 64; ++n) {
@@ -228,10 +209,9 @@ int schedules_right(Barrier barrier) {
                             Barrier::kBlock));
     EXPECT_TRUE(
         SIMT_LAUNCH(neighbour, 1, 64, 0, nullptr, values.data(), barrier))
-        << fault_text();
+        << simt::fault_text();
     right += values == expected ? 1 : 0;
-  }
-  simt::set_schedule({});
+  });
   return right;
 }
 
@@ -259,10 +239,11 @@ TEST(SimtGroups, DifferentBarriersAreAFaultWithTheirLine) {
   int line = 0;
   EXPECT_TRUE(SIMT_LAUNCH(apart, 1, 64, 0, nullptr, false, &line));
   EXPECT_FALSE(SIMT_LAUNCH(apart, 1, 64, 0, nullptr, true, &line));
-  EXPECT_NE(fault_text().find("simt_groups_test.cpp:" + std::to_string(line) +
+  EXPECT_NE(
+      simt::fault_text().find("simt_groups_test.cpp:" + std::to_string(line) +
                               ": block (0,0,0), thread (32,0,0): waits at "
                               "another barrier"),
-            std::string::npos);
+      std::string::npos);
 }
 
 __global__ void divide(int* out) {
@@ -275,7 +256,7 @@ TEST(SimtGroups, ABlockThatLeavesThreadsOverIsAFault) {
   EXPECT_TRUE(SIMT_LAUNCH(divide, 1, 48, 0, nullptr, out.data()));
   EXPECT_EQ(out[47], 16);
   EXPECT_FALSE(SIMT_LAUNCH(divide, 1, 40, 0, nullptr, out.data()));
-  EXPECT_NE(fault_text().find("tiles that leave threads over"),
+  EXPECT_NE(simt::fault_text().find("tiles that leave threads over"),
             std::string::npos);
 }
 
@@ -323,11 +304,12 @@ TEST(SimtGroups, VectorsBesideTheirMultiplesAreAFault) {
   EXPECT_TRUE(SIMT_LAUNCH(load_fours, 1, 1, 0, nullptr, values, &out, 4u));
   EXPECT_EQ(out, 5);
   EXPECT_FALSE(SIMT_LAUNCH(load_fours, 1, 1, 0, nullptr, values, &out, 2u));
-  EXPECT_NE(fault_text().find("loads from an address"), std::string::npos);
+  EXPECT_NE(simt::fault_text().find("loads from an address"),
+            std::string::npos);
   EXPECT_TRUE(SIMT_LAUNCH(store_pairs, 1, 1, 0, nullptr, values, 2u));
   EXPECT_EQ(values[3], 2);
   EXPECT_FALSE(SIMT_LAUNCH(store_pairs, 1, 1, 0, nullptr, values, 1u));
-  EXPECT_NE(fault_text().find("stores to an address"), std::string::npos);
+  EXPECT_NE(simt::fault_text().find("stores to an address"), std::string::npos);
 }
 
 }  // namespace

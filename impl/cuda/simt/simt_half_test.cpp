@@ -6,7 +6,7 @@
 #include <cmath>
 #include <random>
 
-#include "impl/abi/half.h"
+#include "impl/call/half.h"
 #include "impl/cuda/simt/cuda/cuda_bf16.h"
 #include "impl/cuda/simt/cuda/cuda_fp16.h"
 

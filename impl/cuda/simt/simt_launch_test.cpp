@@ -5,27 +5,13 @@
 #include <algorithm>
 #include <vector>
 
-#include "impl/cuda/simt/simt.h"
+#include "impl/cuda/simt/simt_orders.h"
 
 namespace simt_launch_test {
 namespace {
 
 using simt::Extent;
 using simt::Order;
-
-const simt::Schedule kSchedules[] = {{Order::kForward, 0},
-                                     {Order::kReverse, 0},
-                                     {Order::kRandom, 1},
-                                     {Order::kRandom, 2}};
-
-std::string fault_text() {
-  char text[200] = "no fault";
-  const simt::Fault fault = simt::take_fault();
-  if (fault.what != nullptr) {
-    simt::describe(fault, text, sizeof(text));
-  }
-  return text;
-}
 
 // ---- Indices ----------------------------------------------------------------
 
@@ -56,18 +42,16 @@ TEST(SimtLaunch, EveryThreadOfEveryBlockRunsOnce) {
                   {{1, 1, 11}, {1, 1, 64}, 704},
                   {{2}, {1024}, 2048}};
   for (const auto& launch : launches) {
-    for (const simt::Schedule schedule : kSchedules) {
-      simt::set_schedule(schedule);
+    simt::in_every_order([&](simt::Schedule) {
       std::vector<unsigned> visits(launch.total, 0);
       unsigned wrong = 0;
       ASSERT_TRUE(SIMT_LAUNCH(count_visits, launch.grid, launch.block, 0,
                               nullptr, visits.data(), &wrong))
-          << fault_text();
+          << simt::fault_text();
       EXPECT_EQ(wrong, 0U);
       EXPECT_EQ(visits, std::vector<unsigned>(launch.total, 1));
-    }
+    });
   }
-  simt::set_schedule({});
 }
 
 __global__ void note_turn(std::vector<unsigned>* turns) {
@@ -123,8 +107,7 @@ __global__ void rotate(int* values, int rounds, int barriers) {
 int schedules_right(int barriers) {
   constexpr int kThreads = 96, kRounds = 5;
   int right = 0;
-  for (const simt::Schedule schedule : kSchedules) {
-    simt::set_schedule(schedule);
+  simt::in_every_order([&](simt::Schedule) {
     std::vector<int> values(kThreads), expected(kThreads);
     for (int i = 0; i < kThreads; ++i) {
       values[i] = i;
@@ -132,10 +115,9 @@ int schedules_right(int barriers) {
     }
     EXPECT_TRUE(SIMT_LAUNCH(rotate, 1, kThreads, kThreads * sizeof(int),
                             nullptr, values.data(), kRounds, barriers))
-        << fault_text();
+        << simt::fault_text();
     right += values == expected ? 1 : 0;
-  }
-  simt::set_schedule({});
+  });
   return right;
 }
 
@@ -158,8 +140,7 @@ __global__ void vote(Votes* votes, unsigned below) {
 
 TEST(SimtLaunch, VotesOfABlockCountAllThreads) {
   constexpr unsigned kThreads = 77;
-  for (const simt::Schedule schedule : kSchedules) {
-    simt::set_schedule(schedule);
+  simt::in_every_order([&](simt::Schedule) {
     for (const unsigned below : {0U, 1U, 76U, 77U}) {
       std::vector<Votes> votes(kThreads);
       ASSERT_TRUE(
@@ -170,8 +151,7 @@ TEST(SimtLaunch, VotesOfABlockCountAllThreads) {
         EXPECT_EQ(v.all, below == kThreads ? 1 : 0);
       }
     }
-  }
-  simt::set_schedule({});
+  });
 }
 
 // Ended threads are not awaited, neither before nor after others wait.
@@ -183,18 +163,16 @@ __global__ void end_early(int* counts, unsigned rest) {
 }
 
 TEST(SimtLaunch, BarriersDoNotWaitForThreadsThatEnded) {
-  for (const simt::Schedule schedule : kSchedules) {
-    simt::set_schedule(schedule);
+  simt::in_every_order([&](simt::Schedule) {
     for (const unsigned rest : {1U, 31U, 40U, 100U}) {
       std::vector<int> counts(100, 0), expected(100, 0);
       std::fill_n(expected.begin(), rest, static_cast<int>(rest));
       ASSERT_TRUE(
           SIMT_LAUNCH(end_early, 1, 100, 0, nullptr, counts.data(), rest))
-          << fault_text();
+          << simt::fault_text();
       EXPECT_EQ(counts, expected);
     }
-  }
-  simt::set_schedule({});
+  });
 }
 
 // ---- Launches that no GPU takes ---------------------------------------------
@@ -224,7 +202,7 @@ TEST(SimtLaunch, ImpossibleLaunchesAreRefused) {
     const bool ok =
         SIMT_LAUNCH(nothing, launch.grid, launch.block, launch.shared, nullptr);
     EXPECT_EQ(ok, launch.what == nullptr);
-    const std::string text = fault_text();
+    const std::string text = simt::fault_text();
     EXPECT_NE(text.find(ok ? "no fault" : launch.what), std::string::npos)
         << text;
     EXPECT_EQ(simt::take_fault().what, nullptr) << "told once";

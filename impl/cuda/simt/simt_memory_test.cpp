@@ -7,15 +7,12 @@
 #include <cstdint>
 #include <vector>
 
-#include "impl/cuda/simt/simt.h"
+#include "impl/cuda/simt/simt_orders.h"
 
 namespace simt_memory_test {
 namespace {
 
 using simt::Order;
-
-const simt::Schedule kSchedules[] = {
-    {Order::kForward, 0}, {Order::kReverse, 0}, {Order::kRandom, 1}};
 
 // ---- Dynamic shared memory --------------------------------------------------
 
@@ -72,13 +69,11 @@ TEST(SimtMemory, StaticSharedMemoryIsOfTheBlock) {
   for (size_t n = 0; n < in.size(); ++n) {
     in[n] = static_cast<float>(n);
   }
-  for (const simt::Schedule schedule : kSchedules) {
-    simt::set_schedule(schedule);
+  simt::in_every_order([&](simt::Schedule) {
     ASSERT_TRUE(
         SIMT_LAUNCH(sum_of_block, 3, 64, 0, nullptr, in.data(), out.data()));
     EXPECT_EQ(out, (std::vector<float>{2016, 6112, 10208}));
-  }
-  simt::set_schedule({});
+  });
 }
 
 // ---- Atomics ----------------------------------------------------------------
@@ -104,8 +99,7 @@ __global__ void count(Counters* c) {
 }
 
 TEST(SimtMemory, AtomicsGiveTheValueBefore) {
-  for (const simt::Schedule schedule : kSchedules) {
-    simt::set_schedule(schedule);
+  simt::in_every_order([&](simt::Schedule schedule) {
     Counters c;
     ASSERT_TRUE(SIMT_LAUNCH(count, 1, 70, 0, nullptr, &c));
     EXPECT_EQ(c.sum, 70);
@@ -122,8 +116,7 @@ TEST(SimtMemory, AtomicsGiveTheValueBefore) {
     for (const unsigned times : c.seen) {
       EXPECT_EQ(times, 1U);
     }
-  }
-  simt::set_schedule({});
+  });
 }
 
 // ---- Functions --------------------------------------------------------------

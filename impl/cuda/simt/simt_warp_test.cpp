@@ -6,28 +6,12 @@
 #include <cstdint>
 #include <vector>
 
-#include "impl/cuda/simt/simt.h"
+#include "impl/cuda/simt/simt_orders.h"
 
 namespace simt_warp_test {
 namespace {
 
-using simt::Order;
-
 constexpr uint32_t kFull = 0xffffffffu;
-
-const simt::Schedule kSchedules[] = {{Order::kForward, 0},
-                                     {Order::kReverse, 0},
-                                     {Order::kRandom, 1},
-                                     {Order::kRandom, 2}};
-
-std::string fault_text() {
-  char text[200] = "no fault";
-  const simt::Fault fault = simt::take_fault();
-  if (fault.what != nullptr) {
-    simt::describe(fault, text, sizeof(text));
-  }
-  return text;
-}
 
 // ---- Shuffles ---------------------------------------------------------------
 
@@ -108,7 +92,7 @@ int differences(int assumed_width) {
         std::vector<T> got = before, expected = before;
         EXPECT_TRUE(SIMT_LAUNCH(shuffle, 1, 64, 0, nullptr, kind, by, width,
                                 got.data()))
-            << fault_text();
+            << simt::fault_text();
         for (int n = 0; n < 64; ++n) {
           const int lane = answering_lane(
               kind, n % 32, by, assumed_width == 0 ? width : assumed_width);
@@ -122,11 +106,8 @@ int differences(int assumed_width) {
 }
 
 TEST(SimtWarp, ShufflesGiveTheLaneThatPtxNames) {
-  for (const simt::Schedule schedule : kSchedules) {
-    simt::set_schedule(schedule);
-    EXPECT_EQ(differences<int>(0), 0);
-  }
-  simt::set_schedule({});
+  simt::in_every_order(
+      [&](simt::Schedule) { EXPECT_EQ(differences<int>(0), 0); });
   EXPECT_EQ(differences<float>(0), 0);
   EXPECT_EQ(differences<double>(0), 0);
   EXPECT_EQ(differences<uint64_t>(0), 0);
@@ -165,20 +146,18 @@ __global__ void vote(Votes* votes, uint32_t yes) {
 TEST(SimtWarp, VotesAreOfTheLanesThatLive) {
   // The second warp has 8 lanes.
   for (const uint32_t yes : {0U, 1U, 0x80000000U, 0xffU, 0x5a5a5a5aU, kFull}) {
-    for (const simt::Schedule schedule : kSchedules) {
-      simt::set_schedule(schedule);
+    simt::in_every_order([&](simt::Schedule) {
       std::vector<Votes> votes(40);
       ASSERT_TRUE(SIMT_LAUNCH(vote, 1, 40, 0, nullptr, votes.data(), yes))
-          << fault_text();
+          << simt::fault_text();
       for (size_t n = 0; n < votes.size(); ++n) {
         const uint32_t live = n < 32 ? kFull : 0xffU;
         EXPECT_EQ(votes[n].ballot, yes & live);
         EXPECT_EQ(votes[n].any, (yes & live) != 0);
         EXPECT_EQ(votes[n].all, (yes & live) == live);
       }
-    }
+    });
   }
-  simt::set_schedule({});
 }
 
 // ---- Part of a warp ---------------------------------------------------------
@@ -197,17 +176,15 @@ __global__ void halves(int* out) {
 }
 
 TEST(SimtWarp, PartsOfAWarpWorkApart) {
-  for (const simt::Schedule schedule : kSchedules) {
-    simt::set_schedule(schedule);
+  simt::in_every_order([&](simt::Schedule) {
     std::vector<int> out(32);
     ASSERT_TRUE(SIMT_LAUNCH(halves, 1, 32, 0, nullptr, out.data()))
-        << fault_text();
+        << simt::fault_text();
     for (int lane = 0; lane < 32; ++lane) {
       const int own = lane < 16 ? lane ^ 1 : lane + (lane ^ 2);
       EXPECT_EQ(out[lane], own + 31000);
     }
-  }
-  simt::set_schedule({});
+  });
 }
 
 // Ended lanes are not awaited, whether they end before or after the others
@@ -224,17 +201,15 @@ __global__ void some_end(uint32_t* out, uint32_t ending) {
 TEST(SimtWarp, LanesThatEndedAreNotWaitedFor) {
   for (const uint32_t ending : {0U, 1U, 0x80000000U, 0x00010000U, 0x7fffffffU,
                                 0xfffffffeU, 0x55555555U}) {
-    for (const simt::Schedule schedule : kSchedules) {
-      simt::set_schedule(schedule);
+    simt::in_every_order([&](simt::Schedule) {
       std::vector<uint32_t> out(32, 0);
       ASSERT_TRUE(SIMT_LAUNCH(some_end, 1, 32, 0, nullptr, out.data(), ending))
-          << fault_text() << " " << ending;
+          << simt::fault_text() << " " << ending;
       for (uint32_t lane = 0; lane < 32; ++lane) {
         EXPECT_EQ(out[lane], (ending >> lane & 1) != 0 ? 0 : ~ending);
       }
-    }
+    });
   }
-  simt::set_schedule({});
 }
 
 // ---- __syncwarp -------------------------------------------------------------
@@ -251,8 +226,7 @@ __global__ void neighbour(int* values, bool together) {
 
 int schedules_right(bool together) {
   int right = 0;
-  for (const simt::Schedule schedule : kSchedules) {
-    simt::set_schedule(schedule);
+  simt::in_every_order([&](simt::Schedule) {
     std::vector<int> values(32), expected(32);
     for (int n = 0; n < 32; ++n) {
       values[n] = n + 1;
@@ -264,8 +238,7 @@ int schedules_right(bool together) {
     EXPECT_TRUE(
         SIMT_LAUNCH(neighbour, 1, 32, 0, nullptr, values.data(), together));
     right += values == expected ? 1 : 0;
-  }
-  simt::set_schedule({});
+  });
   return right;
 }
 
