@@ -8,9 +8,8 @@
 
 #include "core/call/tensor_table.h"
 #include "core/door/call_plan.h"
-#include "properties/calls/gradient_calls.h"
-#include "properties/calls/layer_gradient_calls.h"
 #include "properties/judging/compare.h"
+#include "properties/judging/outputs.h"
 
 namespace qkvet::diagnosis {
 namespace {
@@ -57,11 +56,9 @@ bool is_bare(const Output& output) {
 
 std::vector<Output> outputs_of(Evidence& evidence, size_t n,
                                const Truth* truth) {
-  std::vector<TensorName> names = {TensorName::kO, TensorName::kLse,
-                                   TensorName::kWeights, TensorName::kY};
-  names.insert(names.end(), std::begin(kGradients), std::end(kGradients));
-  names.insert(names.end(), std::begin(kLayerGradients),
-               std::end(kLayerGradients));
+  std::vector<TensorName> names;
+  for (const Outputs some : {kForwardOutputs, kY, kGradients, kLayerGradients})
+    names.insert(names.end(), some.begin(), some.end());
   std::vector<Output> outputs;
   for (const TensorName name : names) {
     const auto& bytes = evidence.outcomes[n].*output_member(name);

@@ -8,10 +8,9 @@
 #include "core/door/call_plan.h"
 #include "diagnosis/in_f32.h"
 #include "diagnosis/suspect.h"
-#include "properties/calls/gradient_calls.h"
-#include "properties/calls/layer_gradient_calls.h"
 #include "properties/judging/compare.h"
 #include "properties/judging/empty_row.h"
+#include "properties/judging/outputs.h"
 
 namespace qkvet::diagnosis {
 namespace {

@@ -6,9 +6,10 @@
 #include <tuple>
 
 #include "core/base/half.h"
+#include "core/call/tensor_table.h"
 #include "core/door/call_plan.h"
-#include "properties/calls/gradient_calls.h"
 #include "properties/judging/compare.h"
+#include "properties/judging/outputs.h"
 
 namespace qkvet::diagnosis {
 namespace {
@@ -78,29 +79,20 @@ bool same_traces(const KernelCall& call, const CallOutcome& a,
          place(a.damage) == place(b.damage) && a.lengths == b.lengths;
 }
 
-bool same_gradients(const Case& value, const CallOutcome& a,
-                    const CallOutcome& b, const CallBounds& actual,
-                    const CallBounds& predicted) {
-  return std::all_of(
-      actual.gradients.begin(), actual.gradients.end(), [&](const auto& bound) {
-        const auto output = output_member(bound.first);
-        return same_numbers(a.*output, b.*output,
-                            storage_type(value, bound.first), bound.second,
-                            predicted.gradients.at(bound.first));
-      });
-}
-
 bool same_outputs(const KernelCall& call, const CallOutcome& a,
                   const CallOutcome& b, const CallBounds& actual,
                   const CallBounds& predicted) {
-  const Dtype o = call.o_dtype, kv = call.kv_dtype, lse = lse_dtype(o);
-  return same_numbers(a.o, b.o, o, actual.o, predicted.o) &&
-         same_numbers(a.lse, b.lse, lse, actual.lse, predicted.lse) &&
-         same_numbers(a.weights, b.weights, o, actual.weights,
-                      predicted.weights) &&
-         same_numbers(a.y, b.y, o, actual.y, predicted.y) &&
-         same_stored(a.k_cache, b.k_cache, kv) &&
-         same_stored(a.v_cache, b.v_cache, kv);
+  for (const Outputs outputs :
+       {kForwardOutputs, kY, kGradients, kLayerGradients})
+    for (const TensorName output : outputs) {
+      const auto member = output_member(output);
+      if (!same_numbers(a.*member, b.*member,
+                        stored_type(call, tensor_row(output).type),
+                        actual.of(output), predicted.of(output)))
+        return false;
+    }
+  return same_stored(a.k_cache, b.k_cache, call.kv_dtype) &&
+         same_stored(a.v_cache, b.v_cache, call.kv_dtype);
 }
 
 }  // namespace
@@ -121,9 +113,7 @@ Word compare_answers(Evidence& evidence, const JudgedKernel& kernel,
     if (actual.status != CallStatus::kDone) continue;
     const CallBounds own = evidence.work->bounds(kernel, n, kernel.model);
     const CallBounds other = evidence.work->bounds(kernel, n, fault.model);
-    if (!same_outputs(evidence.calls[n], actual, predicted[n], own, other) ||
-        !same_gradients(evidence.work->value(), actual, predicted[n], own,
-                        other))
+    if (!same_outputs(evidence.calls[n], actual, predicted[n], own, other))
       return Word::kContradicts;
   }
   return Word::kPredicted;

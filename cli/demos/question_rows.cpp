@@ -6,39 +6,12 @@
 #include <cmath>
 
 #include "core/base/json.h"
-#include "properties/calls/gradient_calls.h"
-#include "properties/calls/layer_calls.h"
-#include "properties/calls/layer_gradient_calls.h"
 #include "properties/judging/compare.h"
 #include "report/json_lines.h"
 #include "report/lines.h"
 
 namespace qkvet::cli {
 namespace {
-
-// "" if its place is unknown.
-std::string name_of(const Case& value, const Spot& spot) {
-  const Shape& s = value.shape;
-  const int64_t n = spot.element;
-  if (n < 0) return "";
-  if (value.subject() == Subject::kBackward)
-    return gradient_name(s, spot.tensor, n);
-  if (value.subject() == Subject::kLayerBackward)
-    return layer_gradient_name(s, spot.tensor, n);
-  const char* name = tensor_name(spot.tensor);
-  switch (spot.tensor) {
-    case TensorName::kStageQ:
-      return q_layout(s).name(name, n);
-    case TensorName::kStageK:
-      return k_layout(s).name(name, n);
-    case TensorName::kStageV:
-      return v_layout(s).name(name, n);
-    case TensorName::kAttended:
-      return attended_layout(s).name(name, n);
-    default:
-      return element_name(spot.tensor, s, n);
-  }
-}
 
 std::vector<size_t> calls_from(const PlanCase& asked, int32_t call) {
   const auto n = static_cast<size_t>(call);
@@ -62,7 +35,9 @@ void add_finding(const Finding& finding, QuestionRow& row) {
 void add_nearest(const Nearest& nearest, QuestionRow& row) {
   const auto text = [&](double x) { return number_text(x, nearest.dtype); };
   row.from = calls_from(*row.asked, nearest.at.call);
-  row.at = name_of(row.asked->value, nearest.at);
+  if (nearest.at.element >= 0)  // its place is known
+    row.at = element_name(nearest.at.tensor, row.asked->value.shape,
+                          nearest.at.element);
   row.actual = text(nearest.actual);
   row.expected = text(nearest.expected);
   row.allowed =

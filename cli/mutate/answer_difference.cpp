@@ -77,15 +77,10 @@ AnswerDifference difference_of(const CallOutcome& own, const CallOutcome& right,
                                const CallBounds& bounds,
                                const CallTypes& types) {
   AnswerDifference difference;
-  const auto one = [&](TensorName tensor, const std::vector<double>& bound) {
+  for (const auto& [tensor, bound] : bounds.outputs) {
     const auto member = output_member(tensor);
     add(own.*member, right.*member, bound, dtype_of(tensor, types), difference);
-  };
-  one(TensorName::kO, bounds.o);
-  one(TensorName::kLse, bounds.lse);
-  one(TensorName::kWeights, bounds.weights);
-  one(TensorName::kY, bounds.y);
-  for (const auto& [tensor, bound] : bounds.gradients) one(tensor, bound);
+  }
   return difference;
 }
 

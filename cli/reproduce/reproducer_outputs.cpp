@@ -16,7 +16,6 @@ namespace qkvet::cli {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr Wanted kAnything{0, kInfinity, -kInfinity, kInfinity};
 
 Wanted exactly(double value) { return {value, 0, value, value}; }
@@ -36,79 +35,31 @@ std::vector<Wanted> all_within(const std::vector<double>& values,
   return wanted;
 }
 
-// The kernel's declared value for a row that sees no key.
-Wanted wanted_of_empty_row(const EmptyRow& said, TensorName tensor) {
-  if (tensor == TensorName::kO) {
-    if (said.o == QKVET_EMPTY_ROW_ZERO) return exactly(0);
-    if (said.o == QKVET_EMPTY_ROW_NAN) return exactly(kNan);
-  } else if (tensor == TensorName::kLse) {
-    switch (said.lse) {
-      case QKVET_EMPTY_LSE_MINUS_INF:
-        return exactly(-kInfinity);
-      case QKVET_EMPTY_LSE_PLUS_INF:
-        return exactly(kInfinity);
-      case QKVET_EMPTY_LSE_NAN:
-        return exactly(kNan);
-      default:
-        break;
-    }
-  }
-  return kAnything;
-}
-
-struct Truths {
-  const std::vector<double>& values;
-  const std::vector<double>& bounds;
-  int64_t per_row;
-};
-
-Truths truths_of(const Truth& truth, const Shape& shape, TensorName tensor) {
-  switch (tensor) {
-    case TensorName::kLse:
-      return {truth.oracle.lse, truth.bound->lse, 1};
-    case TensorName::kWeights:
-      return {truth.oracle.weights, truth.bound->weights, shape.Tk};
-    default:
-      return {truth.oracle.o, truth.bound->o, shape.dv};
-  }
-}
-
+// Elements of rows and keys that do not count may have any value.
 std::vector<Wanted> wanted_of(const Truth& truth, const KernelInfo& kernel,
                               const Case& value, const WrittenOutput& output) {
-  const auto [values, bounds, per_row] =
-      truths_of(truth, value.shape, output.tensor);
-  const Wanted empty =
-      wanted_of_empty_row(empty_row_of(kernel.dialect, value), output.tensor);
-  std::vector<Wanted> wanted;
-  for (size_t n = 0; n < values.size(); ++n) {
+  const auto [values, bounds, reach] = truth_of_output(&truth, output.tensor);
+  if (values == nullptr) return {};
+  const Grid grid(value.shape, output.tensor);
+  const std::optional<double> declared =
+      declared_number(empty_row_of(kernel.dialect, value), output.tensor);
+  const Wanted empty = declared ? exactly(*declared) : kAnything;
+  std::vector<Wanted> wanted = all_within(*values, *bounds, output.spec.dtype);
+  for (size_t n = 0; n < wanted.size(); ++n) {
+    if (is_gradient(output.tensor)) {
+      if (!gradient_counts(value, grid.at(n))) wanted[n] = kAnything;
+      continue;
+    }
     const int64_t visible =
-        truth.oracle.visible[n / static_cast<size_t>(per_row)];
-    if (visible == kRowNotCounted)
-      wanted.push_back(kAnything);
-    else if (visible == 0 && bounds[n] < kInfinity)
-      // With a sink, the value of the formula is right, too.
-      wanted.push_back(value.sink && std::fabs(output.numbers[n] - values[n]) <=
-                                         bounds[n]
-                           ? kAnything
-                           : empty);
-    else
-      wanted.push_back(within(values[n], bounds[n], output.spec.dtype));
+        truth.oracle.visible[n / static_cast<size_t>(grid.width())];
+    if (visible == kRowNotCounted) wanted[n] = kAnything;
+    // With a sink, the value of the formula is right, too.
+    if (visible == 0 && (*bounds)[n] < kInfinity)
+      wanted[n] = value.sink && std::fabs(output.numbers[n] - (*values)[n]) <=
+                                    (*bounds)[n]
+                      ? kAnything
+                      : empty;
   }
-  return wanted;
-}
-
-// For a gradient. Elements of rows and keys that do not count may have any
-// value.
-std::vector<Wanted> wanted_of_gradient(const GradientTruth& truth,
-                                       const Case& value,
-                                       const WrittenOutput& output) {
-  std::vector<Wanted> wanted =
-      all_within(gradient_of(truth.values, output.tensor),
-                 bound_of(truth.bound, output.tensor), output.spec.dtype);
-  for (size_t n = 0; n < wanted.size(); ++n)
-    if (!gradient_counts(value, gradient_element(value.shape, output.tensor,
-                                                 static_cast<int64_t>(n))))
-      wanted[n] = kAnything;
   return wanted;
 }
 
@@ -256,10 +207,7 @@ void add_outputs(const Case& value, const CaseWork::WholeCall& whole,
       !whole.planned.expects_refusal)
     LayerOutputs(whole, kernel, written).add();
   for (WrittenOutput& output : written.outputs) {
-    if (whole.truth != nullptr && whole.truth->gradient != nullptr)
-      output.wanted =
-          wanted_of_gradient(*whole.truth->gradient, whole.value, output);
-    else if (whole.truth != nullptr)
+    if (whole.truth != nullptr)
       output.wanted = wanted_of(*whole.truth, kernel.info, whole.value, output);
     const bool is_k = output.tensor == TensorName::kStageK;
     if (whole.planned.operation == Operation::kCacheReadBack)

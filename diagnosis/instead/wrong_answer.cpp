@@ -42,10 +42,6 @@ void find_wrong(const Counts& counts, WrongOutput& output) {
   }
 }
 
-void keep_wrong(WrongOutput output, WrongAnswer& answer) {
-  if (!output.wrong.empty()) answer.outputs.push_back(std::move(output));
-}
-
 // Rows without a visible key that differ from the dialect: o 0 or NaN, lse
 // -inf.
 void find_empty_rows(const JudgedKernel& kernel, WrongAnswer& answer) {
@@ -53,9 +49,6 @@ void find_empty_rows(const JudgedKernel& kernel, WrongAnswer& answer) {
   if (value.subject() != Subject::kAttention) return;
   const EmptyRow declared = empty_row_of(kernel.info.dialect, value);
   const Shape& s = value.shape;
-  const auto is_the_same = [](double a, double b) {
-    return a == b || (std::isnan(a) && std::isnan(b));
-  };
   const auto add = [&](TensorName name, int64_t width, Dtype dtype,
                        double right) {
     WrongOutput output{name,
@@ -69,49 +62,56 @@ void find_empty_rows(const JudgedKernel& kernel, WrongAnswer& answer) {
     output.bound.assign(output.actual.size(), 0);
     for (size_t n = 0; n < output.actual.size(); ++n)
       if (answer.truth->oracle.visible[n / static_cast<size_t>(width)] == 0 &&
-          !is_the_same(output.actual[n], right))
+          !equal_numbers(output.actual[n], right))
         output.wrong.push_back(n);
     if (!output.wrong.empty()) answer.empty_rows.push_back(std::move(output));
   };
-  if (declared.o == QKVET_EMPTY_ROW_ZERO)
-    add(TensorName::kO, s.dv, value.o_dtype, 0);
-  if (declared.o == QKVET_EMPTY_ROW_NAN)
-    add(TensorName::kO, s.dv, value.o_dtype, std::nan(""));
+  if (const auto o = declared_number(declared, TensorName::kO))
+    add(TensorName::kO, s.dv, value.o_dtype, *o);
   if (declared.lse == QKVET_EMPTY_LSE_MINUS_INF)
     add(TensorName::kLse, 1, lse_dtype(value.o_dtype), -INFINITY);
 }
 
-// `right_o`: o and its bound, where they are not those of the truth.
+// Fills in outputs of the call, by their truth. `right_o`: o and its bound,
+// where they are not those of the truth.
+void find_in_outputs(const Truth& truth, Outputs names, WrongAnswer& answer,
+                     const Predicted* right_o = nullptr) {
+  const Case& value = answer.value();
+  for (const TensorName name : names) {
+    const auto& bytes = answer.outcome().*output_member(name);
+    if (bytes.empty()) continue;
+    const Dtype dtype = storage_type(value, name);
+    const Grid grid(value.shape, name);
+    const TensorTruth known = truth_of_output(&truth, name);
+    WrongOutput output{name,
+                       dtype,
+                       grid.extents(),
+                       as_doubles(bytes, dtype),
+                       *known.values,
+                       *known.bound,
+                       {}};
+    if (name == TensorName::kO && right_o != nullptr)
+      output.right = right_o->values, output.bound = right_o->bounds;
+    const auto counts = [&](size_t n) {
+      return is_gradient(name)
+                 ? gradient_counts(value, grid.at(n))
+                 : truth.oracle.visible[n / static_cast<size_t>(grid.width())] >
+                       0;
+    };
+    if (output.actual.size() == output.right.size() &&
+        output.right.size() == output.bound.size())
+      find_wrong(counts, output);
+    if (!output.wrong.empty()) answer.outputs.push_back(std::move(output));
+  }
+}
+
 void find_in_attention(const JudgedKernel& kernel, WrongAnswer& answer,
                        const Predicted* right_o = nullptr) {
+  find_in_outputs(*answer.truth, kForwardOutputs, answer, right_o);
   const CallOutcome& outcome = answer.outcome();
-  const Truth& truth = *answer.truth;
-  const Case& value = answer.value();
-  const Shape& s = value.shape;
-  const auto add = [&](TensorName name, int64_t width, Dtype dtype,
-                       const std::vector<double>& right,
-                       const std::vector<double>& bound) {
-    const auto& bytes = outcome.*output_member(name);
-    if (bytes.empty()) return;
-    WrongOutput output{
-        name,  dtype, {s.B, s.H, s.Tq, width}, as_doubles(bytes, dtype), right,
-        bound, {}};
-    const auto counts = [&](size_t n) {
-      return truth.oracle.visible[n / static_cast<size_t>(width)] > 0;
-    };
-    if (output.actual.size() == right.size() && right.size() == bound.size())
-      find_wrong(counts, output);
-    keep_wrong(std::move(output), answer);
-  };
-  add(TensorName::kO, s.dv, value.o_dtype,
-      right_o != nullptr ? right_o->values : truth.oracle.o,
-      right_o != nullptr ? right_o->bounds : truth.bound->o);
-  add(TensorName::kLse, 1, lse_dtype(value.o_dtype), truth.oracle.lse,
-      truth.bound->lse);
-  add(TensorName::kWeights, s.Tk, value.o_dtype, truth.oracle.weights,
-      truth.bound->weights);
-  answer.lse = as_doubles(outcome.lse, lse_dtype(value.o_dtype));
-  answer.weights = as_doubles(outcome.weights, value.o_dtype);
+  const Dtype dtype = answer.value().o_dtype;
+  answer.lse = as_doubles(outcome.lse, lse_dtype(dtype));
+  answer.weights = as_doubles(outcome.weights, dtype);
   if (answer.outputs.empty()) find_empty_rows(kernel, answer);
 }
 
@@ -159,28 +159,9 @@ void find_in_gradients(const JudgedKernel& kernel, WrongAnswer& answer) {
   Inputs inputs = answer.evidence->work->own_inputs();
   GradientAnswer known(value, inputs, kernel.info, plain_forward, nullptr);
   known.find_truth(/*with_twin=*/false);
-  const Truth& truth =
-      known.truth_for(for_storage(kernel.model, value.kv_dtype, value.o_dtype));
-  for (const TensorName name : kGradients) {
-    const auto& bytes = answer.outcome().*output_member(name);
-    if (bytes.empty()) continue;
-    const Dtype dtype = storage_type(value, name);
-    WrongOutput output{name,
-                       dtype,
-                       gradient_extents(value.shape, name),
-                       as_doubles(bytes, dtype),
-                       gradient_of(truth.gradient->values, name),
-                       bound_of(truth.gradient->bound, name),
-                       {}};
-    const auto counts = [&](size_t n) {
-      return gradient_counts(
-          value, gradient_element(value.shape, name, static_cast<int64_t>(n)));
-    };
-    if (output.actual.size() == output.right.size() &&
-        output.right.size() == output.bound.size())
-      find_wrong(counts, output);
-    keep_wrong(std::move(output), answer);
-  }
+  find_in_outputs(
+      known.truth_for(for_storage(kernel.model, value.kv_dtype, value.o_dtype)),
+      kGradients, answer);
 }
 
 }  // namespace

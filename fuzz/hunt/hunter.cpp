@@ -62,8 +62,10 @@ void Hunter::hold_against(const FuzzInput& input, size_t law_number,
   const std::vector<double> b = as_doubles(outcomes[1][0].o, dtype);
   const JudgedKernel& first = kernels_[0].judged;
   const JudgedKernel& second = kernels_[1].judged;
-  const std::vector<double> allowed = work.bounds(first, 0, first.model).o;
-  const std::vector<double> more = work.bounds(second, 0, second.model).o;
+  const std::vector<double> allowed =
+      work.bounds(first, 0, first.model).of(TensorName::kO);
+  const std::vector<double> more =
+      work.bounds(second, 0, second.model).of(TensorName::kO);
   double worst = 0;
   for (size_t n = 0; n < std::min(a.size(), allowed.size()); ++n) {
     const double ratio = std::fabs(a[n] - b[n]) / (allowed[n] + more[n]);

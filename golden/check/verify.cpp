@@ -36,20 +36,6 @@ int64_t rank_of(Dtype dtype, const std::byte* at) {
   return dtype == Dtype::kF32 ? rank_of<uint32_t>(at) : rank_of<uint16_t>(at);
 }
 
-const std::vector<double>& bounds_of(const CallBounds& bounds,
-                                     TensorName output) {
-  switch (output) {
-    case TensorName::kLse:
-      return bounds.lse;
-    case TensorName::kWeights:
-      return bounds.weights;
-    case TensorName::kY:
-      return bounds.y;
-    default:
-      return bounds.o;
-  }
-}
-
 // One output of the set beside that of the kernel.
 struct Beside {
   OutputName name;
@@ -59,15 +45,10 @@ struct Beside {
   const CallBounds& bounds;  // of the kernel
   const Case& value;         // of the call
 
-  size_t per_row() const {
-    return static_cast<size_t>(name.tensor == TensorName::kLse ? 1
-                               : name.tensor == TensorName::kWeights
-                                   ? value.shape.Tk
-                                   : value.shape.dv);
-  }
   // Keys that the row of the element sees; a layer has no rows without.
   int64_t visible(size_t n) const {
-    const size_t row = n / std::max<size_t>(per_row(), 1);
+    const Grid grid(value.shape, name.tensor);
+    const size_t row = n / static_cast<size_t>(grid.width());
     return row < bounds.visible.size() ? bounds.visible[row] : 1;
   }
   std::string place(size_t n) const {
@@ -83,12 +64,11 @@ void add_change(const Beside& one, Change& change) {
   const auto width = static_cast<size_t>(dtype_bytes(one.dtype));
   const std::vector<double> now = as_doubles(one.actual, one.dtype);
   const std::vector<double> then = as_doubles(one.recorded.bytes, one.dtype);
-  const std::vector<double>& bound = bounds_of(one.bounds, one.name.tensor);
+  const std::vector<double>& bound = one.bounds.of(one.name.tensor);
   for (size_t n = 0; n < now.size(); ++n) {
     if (one.visible(n) == kRowNotCounted) continue;
     ++change.elements;
-    if (now[n] == then[n] || (std::isnan(now[n]) && std::isnan(then[n])))
-      continue;
+    if (equal_numbers(now[n], then[n])) continue;
     ++change.changed;
     const double error = std::fabs(now[n] - then[n]);
     const bool finite = std::isfinite(now[n]) && std::isfinite(then[n]);
@@ -120,15 +100,11 @@ double rounding(Dtype dtype, double value) {
 void compare_empty(const Beside& one, size_t n, double actual, double expected,
                    const EmptyRow& theirs, const EmptyRow& ours,
                    Judgement& judgement) {
-  const bool is_lse = one.name.tensor == TensorName::kLse;
-  const int32_t a = is_lse ? theirs.lse : theirs.o;
-  const int32_t b = is_lse ? ours.lse : ours.o;
-  const bool is_number =
-      is_lse ? a < QKVET_EMPTY_LSE_UNSPECIFIED : a < QKVET_EMPTY_ROW_MEAN;
-  if (a == 0 || a != b || !is_number) return;
+  const auto a = declared_number(theirs, one.name.tensor);
+  const auto b = declared_number(ours, one.name.tensor);
+  if (!a || !b || !equal_numbers(*a, *b)) return;
   ++judgement.compared;
-  if (actual == expected || (std::isnan(actual) && std::isnan(expected)))
-    return;
+  if (equal_numbers(actual, expected)) return;
   Finding finding;
   finding.where = one.place(n);
   finding.expected = number_text(expected, one.dtype);
@@ -145,8 +121,8 @@ void compare_with_source(const Beside& one, SourceView& source,
   const std::vector<double> actual = as_doubles(one.actual, one.dtype);
   const std::vector<double>& expected =
       *source.numbers(call_of(one.name), one.name.tensor);
-  const std::vector<double>& ours = bounds_of(one.bounds, one.name.tensor);
-  const std::vector<double>& other = bounds_of(theirs, one.name.tensor);
+  const std::vector<double>& ours = one.bounds.of(one.name.tensor);
+  const std::vector<double>& other = theirs.of(one.name.tensor);
   const double unit = one.name.tensor == TensorName::kLse
                           ? lse_unit(kernel) / lse_unit(source.info())
                           : 1;

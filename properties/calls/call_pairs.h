@@ -4,18 +4,10 @@
 #define QKVET_PROPERTIES_CALLS_CALL_PAIRS_H_
 
 #include <functional>
-#include <initializer_list>
 
-#include "properties/judging/law.h"
+#include "properties/judging/outputs.h"
 
 namespace qkvet::properties {
-
-// An element of o [B,H,Tq,dv], lse [B,H,Tq] or weights [B,H,Tq,Tk]; x is the
-// column of o, the key of weights, and 0 for lse.
-struct Element {
-  TensorName tensor = TensorName::kO;
-  int64_t b = 0, h = 0, i = 0, x = 0;
-};
 
 // Maps an element of the first call to its element in the second; nullopt if
 // there is none.
@@ -27,18 +19,12 @@ struct CallPair {
   const char* first_name = "";   // "in one call"
   const char* second_name = "";  // "in the other order"
   ElementMap map = nullptr;      // null: the same place
-  double factor = 1;             // o of the second is this times the first's
+  // o of the second, or its gradients, are this times the first's.
+  double factor = 1;
   // lse of the second is larger than the first's by this, natural; null: 0.
   std::function<double(const Element&)> lse_offset = nullptr;
   const char* looks = "";
 };
-
-// The shape that a call had.
-const Shape& shape_of(const JudgeInput& input, const CallView& call);
-
-// Whether the row sees a key; the dialect covers rows that see none. Needs no
-// truth: uses the visibility of this floor.
-bool sees_a_key(const JudgeInput& input, const Element& element);
 
 // The case as it is, and with an edit; both with lse and with their truth.
 Plan plan_pair(const KernelInfo& kernel, InputEdit edit, int64_t argument = 0);
@@ -57,25 +43,23 @@ Plan plan_same_rows(const KernelInfo& kernel, InputEdit edit,
 // claimed.
 Plan plan_power_of_two(const KernelInfo& kernel, InputEdit edit);
 
-// The outputs that are compared by default.
-using Outputs = std::initializer_list<TensorName>;
-inline constexpr Outputs kOAndLse = {TensorName::kO, TensorName::kLse};
+// These compare outputs of two calls, by default all that both returned: of
+// attention, of its gradient, or of a merge. Elements that do not count, and
+// rows without a key, are left out.
 
-// Bit for bit; zeros of both signs are equal, and so are NaNs. Rows without a
-// key are left out.
+// Bit for bit; zeros of both signs are equal, and so are NaNs.
 void compare_bit_for_bit(const JudgeInput& input, const CallPair& pair,
-                         Judgement& judgement, Outputs tensors = kOAndLse);
+                         Judgement& judgement, Outputs tensors = {});
 
 // Each within its own bound: both calls need their truth.
 void compare_within_bounds(const JudgeInput& input, const CallPair& pair,
-                           Judgement& judgement, Outputs tensors = kOAndLse);
+                           Judgement& judgement, Outputs tensors = {});
 
 // Requires the same bits, or numbers within the truth and the bound of the
 // first call: the rows of the second have the same truth, which is not computed
 // again.
 void compare_within_first_bound(const JudgeInput& input, const CallPair& pair,
-                                Judgement& judgement,
-                                Outputs tensors = kOAndLse);
+                                Judgement& judgement, Outputs tensors = {});
 
 // Rows of two calls that see the same: bit for bit if the kernel claims that no
 // other number chooses a path (other_data_invariant); otherwise the second
@@ -87,7 +71,7 @@ void compare_same_rows(const JudgeInput& input, const CallPair& pair,
 // within its own bound, which needs their truth.
 void compare_as_claimed(const JudgeInput& input, const CallPair& pair,
                         uint64_t flags, Judgement& judgement,
-                        Outputs tensors = kOAndLse);
+                        Outputs tensors = {});
 // Whether it does: by all of the flags, and by being deterministic.
 bool claims_same_bits(const KernelInfo& kernel, uint64_t flags);
 

@@ -112,13 +112,6 @@ int64_t mask_owner(const KernelInfo& kernel, const Shape& s, int64_t head) {
   return b * s.H + h;
 }
 
-std::string mask_place(const Shape& s, int64_t n) {
-  return "dropout_mask[b=" + std::to_string(n / s.Tk / s.Tq / s.H) +
-         ",h=" + std::to_string(n / s.Tk / s.Tq % s.H) +
-         ",i=" + std::to_string(n / s.Tk % s.Tq) +
-         ",j=" + std::to_string(n % s.Tk) + "]";
-}
-
 std::optional<std::vector<uint8_t>> kept_by(const JudgeInput& input,
                                             size_t first,
                                             Judgement& judgement) {
@@ -131,7 +124,7 @@ std::optional<std::vector<uint8_t>> kept_by(const JudgeInput& input,
     const int64_t i = n / s.Tk % s.Tq, b = n / s.Tk / s.Tq / s.H;
     if (kept.back() <= 1 || i >= counted_queries(input.value, b)) continue;
     Finding finding;
-    finding.where = mask_place(s, n);
+    finding.where = element_name(TensorName::kDropoutMask, s, n);
     finding.expected = "1 where the weight is kept, 0 where it is dropped";
     finding.actual = std::to_string(kept.back());
     add_failure(judgement, std::move(finding));
@@ -179,11 +172,12 @@ const Truth& DropoutAnswer::backward() {
                               in_base2(input_)};
   const bool f64 = value.o_dtype == Dtype::kF64;
   gradient_problem_.forward = problem_.forward;
-  gradient_.problem = &gradient_problem_;
-  gradient_.values = f64 ? twin_dropout_backward(problem_, given.d_o)
-                         : plain_dropout_backward(problem_, given.d_o);
-  gradient_.bound = dropout_backward_bound(problem_, given, oracle_,
-                                           gradient_.values, model_);
+  const GradientOutput values =
+      f64 ? twin_dropout_backward(problem_, given.d_o)
+          : plain_dropout_backward(problem_, given.d_o);
+  gradient_ = gradient_truth(
+      gradient_problem_, values,
+      dropout_backward_bound(problem_, given, oracle_, values, model_));
   truth_.oracle = oracle_;
   truth_.gradient = &gradient_;
   return truth_;

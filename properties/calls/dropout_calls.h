@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "properties/judging/answer.h"
-#include "properties/judging/law.h"
+#include "properties/judging/outputs.h"
 #include "reference/options/dropout.h"
 
 namespace qkvet::properties {
@@ -54,9 +54,6 @@ std::optional<std::vector<uint8_t>> kept_by(const JudgeInput& input,
 // The first head [B,H] that has the mask of this one by the kernel's
 // declaration: itself if every head has its own.
 int64_t mask_owner(const KernelInfo& kernel, const Shape& shape, int64_t head);
-
-// The name of an element of a mask: "dropout_mask[b=0,h=1,i=2,j=3]".
-std::string mask_place(const Shape& shape, int64_t n);
 
 // The right answers if these weights are kept.
 class DropoutAnswer {

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "properties/judging/compare.h"
-
 namespace qkvet::properties {
 
 bool returns_stages(const KernelInfo& kernel) {
@@ -41,88 +39,8 @@ const char* layer_mistake_text(Mistake mistake) {
   }
 }
 
-LayerProblem layer_problem(const Case& value, const Inputs& inputs) {
-  const auto data = [&](TensorName name) {
-    const std::vector<double>& values = inputs.values(name);
-    return values.empty() ? nullptr : values.data();
-  };
-  LayerProblem problem;
-  problem.shape = value.shape;
-  problem.causal = value.causal;
-  problem.scale_given = value.scale.has_value();
-  problem.scale = scale_of(value);
-  problem.x = data(TensorName::kX);
-  problem.w_q = data(TensorName::kWq);
-  problem.w_k = data(TensorName::kWk);
-  problem.w_v = data(TensorName::kWv);
-  problem.w_o = data(TensorName::kWo);
-  problem.b_q = data(TensorName::kBq);
-  problem.b_k = data(TensorName::kBk);
-  problem.b_v = data(TensorName::kBv);
-  problem.b_o = data(TensorName::kBo);
-  if (value.rope.style != RopeStyle::kNone)
-    problem.rotation = {value.rope.style, inputs.rope_cos.data(),
-                        inputs.rope_sin.data(), inputs.q_positions.data(),
-                        nullptr};
-  return problem;
-}
-
 Dtype stage_dtype(const JudgeInput& input) {
   return input.kernel.stage_dtype(input.value.q_dtype);
-}
-
-std::string StageLayout::name(const char* tensor, int64_t n) const {
-  return std::string(tensor) + "[b=" + std::to_string(n / width / T / heads) +
-         ",h=" + std::to_string(n / width / T % heads) +
-         ",t=" + std::to_string(n / width % T) +
-         ",c=" + std::to_string(n % width) + "]";
-}
-
-StageLayout q_layout(const Shape& s) { return {s.B, s.H, s.Tq, s.d}; }
-StageLayout k_layout(const Shape& s) { return {s.B, s.Hkv, s.Tq, s.d}; }
-StageLayout v_layout(const Shape& s) { return {s.B, s.Hkv, s.Tq, s.dv}; }
-StageLayout attended_layout(const Shape& s) { return {s.B, s.H, s.Tq, s.dv}; }
-
-std::vector<Stage> read_stages(const JudgeInput& input, const CallView& call) {
-  const Shape& s = input.value.shape;
-  const Dtype dtype = stage_dtype(input);
-  return {{"q", q_layout(s), as_doubles(call.outcome->stage_q, dtype)},
-          {"k", k_layout(s), as_doubles(call.outcome->stage_k, dtype)},
-          {"v", v_layout(s), as_doubles(call.outcome->stage_v, dtype)}};
-}
-
-void compare_y_exactly(const JudgeInput& input, const CallView& call,
-                       const std::function<double(int64_t, int64_t)>& expected,
-                       Judgement& judgement) {
-  const Shape& s = input.value.shape;
-  const std::vector<double> y =
-      as_doubles(call.outcome->y, input.value.o_dtype);
-  for (int64_t n = 0; n < static_cast<int64_t>(y.size()); ++n) {
-    const int64_t row = n / s.D, column = n % s.D;
-    auto finding =
-        compare_exactly(y[static_cast<size_t>(n)], expected(row, column),
-                        input.value.o_dtype, judgement);
-    if (!finding) continue;
-    finding->where = element_name(TensorName::kY, s, n);
-    add_failure(judgement, std::move(*finding));
-    return;
-  }
-}
-
-void compare_stage_exactly(
-    const JudgeInput& input, const Stage& stage,
-    const std::function<double(int64_t, int64_t)>& expected,
-    Judgement& judgement) {
-  for (int64_t n = 0; n < stage.layout.elements(); ++n) {
-    auto finding =
-        compare_exactly(stage.values[static_cast<size_t>(n)],
-                        expected(stage.layout.row(n), stage.layout.column(n)),
-                        stage_dtype(input), judgement);
-    if (!finding) continue;
-    finding->where = stage.layout.name(stage.name, n);
-    add_failure(judgement, std::move(*finding));
-    return;
-  }
 }
 
 Case constrain_layer(Case value) {

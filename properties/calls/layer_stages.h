@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "properties/judging/law.h"
+#include "reference/layer/layer.h"
 
 namespace qkvet::properties {
 
@@ -24,6 +25,9 @@ enum class WrongStage : uint8_t {
   kGoesOn      // as far as numbers are finite
 };
 
+// Projection n of kStages on the x of the first call, and its bound.
+ProjectedStage stage_of(const JudgeInput& input, size_t n);
+
 // Attention on the q, k and v that a call returned, and the bound for a kernel
 // that stores its result as `stored`.
 struct AttendedStage {
@@ -38,6 +42,8 @@ AttendedStage attended_stage(const JudgeInput& input, const CallView& call,
 // stages only has y, judged from end to end.
 std::vector<StageJudgement> judge_layer_stages(const JudgeInput& input,
                                                WrongStage wrong);
+// The same as one judgement, up to the first wrong stage.
+Judgement judge_layer(const JudgeInput& input);
 
 }  // namespace qkvet::properties
 

@@ -9,51 +9,22 @@
 namespace qkvet::properties {
 namespace {
 
-const std::vector<std::byte>& output_of(const CallView& call,
-                                        TensorName tensor) {
-  return tensor == TensorName::kO ? call.outcome->o : call.outcome->lse;
-}
-
-const std::vector<double>& bound_of(const CallView& call, TensorName tensor) {
-  return tensor == TensorName::kO ? call.truth->bound->o
-                                  : call.truth->bound->lse;
-}
-
 // Rows of one step against the same rows of the whole prompt.
 void compare_step(const JudgeInput& input, const CallView& whole,
                   const CallView& step, TensorName tensor,
                   Judgement& judgement) {
-  const bool is_o = tensor == TensorName::kO;
-  const Dtype dtype =
-      is_o ? input.value.o_dtype : lse_dtype(input.value.o_dtype);
-  const std::vector<double> all = as_doubles(output_of(whole, tensor), dtype);
-  const std::vector<double> part = as_doubles(output_of(step, tensor), dtype);
-  const auto& all_bound = bound_of(whole, tensor);
-  const auto& part_bound = bound_of(step, tensor);
-  const int64_t width = is_o ? input.value.shape.dv : 1;
-  const int64_t tokens = whole.planned->snapshot->queries;
-  const int64_t from = step.planned->snapshot->first_query;
-  const int64_t rows = step.planned->snapshot->queries;
-  for (size_t m = 0; m < part.size(); ++m) {
-    const auto at = static_cast<int64_t>(m);
-    const int64_t head = at / width / rows;
-    const int64_t row = from + at / width % rows;
-    const auto n =
-        static_cast<size_t>((head * tokens + row) * width + at % width);
-    if (sees_no_key(step, at / width)) continue;
-    const double reach =
-        is_o ? std::max((*whole.truth->reach)[n], (*step.truth->reach)[m]) : 0;
+  const CallOutput all = output_of(input, whole, tensor);
+  const CallOutput part = output_of(input, step, tensor);
+  for (size_t m = 0; m < part.values.size(); ++m) {
+    Element at = part.grid.at(m);
+    if (sees_no_key(step, part, m)) continue;
+    at.i += step.planned->snapshot->first_query;
     auto finding =
-        compare_two_ways({all[n], part[m], all_bound[n] + part_bound[m], reach,
-                          dtype, "the prompt in one step", "in smaller steps"},
-                         judgement);
+        compare_two_ways(all, all.grid.index(at), "the prompt in one step",
+                         part, m, "in smaller steps", {}, judgement);
     if (!finding) continue;
-    finding->call = call_number(input, step);
-    const Shape shape = step_case(input.value, *step.planned->snapshot).shape;
-    finding->where = "call " + std::to_string(finding->call) + ", " +
-                     command_place(step) + ": " +
-                     element_name(tensor, shape, at) + ", token " +
-                     std::to_string(row);
+    name_in_story(call_number(input, step), step, part.grid.name(m), *finding);
+    finding->where += ", token " + std::to_string(at.i);
     add_failure(judgement, std::move(*finding));
   }
 }

@@ -32,45 +32,21 @@ void block_inputs(const Case& value, int64_t argument, Inputs& inputs) {
 
 void compare_blocks(const JudgeInput& input, TensorName tensor,
                     Judgement& judgement) {
-  const Shape& s = input.value.shape;
-  const bool is_o = tensor == TensorName::kO;
-  const Dtype dtype =
-      is_o ? input.value.o_dtype : lse_dtype(input.value.o_dtype);
-  const auto read = [&](const CallView& call) {
-    return as_doubles(is_o ? call.outcome->o : call.outcome->lse, dtype);
-  };
-  const auto bounds = [&](const CallView& call) -> const std::vector<double>& {
-    return is_o ? call.truth->bound->o : call.truth->bound->lse;
-  };
-  const auto reach = [&](const CallView& call, size_t n) {
-    return is_o ? (*call.truth->reach)[n] : 0;
-  };
-  const CallView& all = input.calls[0];
-  const std::vector<double> whole = read(all);
-  if (whole.empty()) return;
-  const int64_t width = is_o ? s.dv : 1;
+  const CallOutput whole = output_of(input, input.calls[0], tensor);
+  if (whole.values.empty()) return;
   for (const CallView& call : input.calls.subspan(1)) {
     const RowBlock block = RowBlock::unpacked(call.planned->argument);
-    const int64_t rows = block.to - block.from;
-    const std::vector<double> part = read(call);
-    for (size_t m = 0; m < part.size(); ++m) {
-      const auto at = static_cast<int64_t>(m);
-      const int64_t head = at / width / rows;
-      const int64_t row = block.from + at / width % rows;
-      if (visible_keys(input.value, row) == 0) continue;  // the dialect's
-      const int64_t number = (head * s.Tq + row) * width + at % width;
-      const auto n = static_cast<size_t>(number);
-      auto finding = compare_two_ways({whole[n],
-                                       part[m],
-                                       bounds(all)[n] + bounds(call)[m],
-                                       std::max(reach(all, n), reach(call, m)),
-                                       dtype,
-                                       "in the whole call",
-                                       "alone",
-                                       {tensor, number, -1}},
-                                      judgement);
+    const CallOutput part = output_of(input, call, tensor);
+    for (size_t m = 0; m < part.values.size(); ++m) {
+      Element at = part.grid.at(m);
+      at.i += block.from;
+      if (visible_keys(input.value, at.i) == 0) continue;  // the dialect's
+      const size_t n = whole.grid.index(at);
+      auto finding =
+          compare_two_ways(whole, n, "in the whole call", part, m, "alone",
+                           {tensor, static_cast<int64_t>(n), -1}, judgement);
       if (!finding) continue;
-      finding->where = element_name(tensor, s, number);
+      finding->where = whole.grid.name(n);
       add_failure(judgement, std::move(*finding));
     }
   }

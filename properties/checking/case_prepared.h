@@ -8,7 +8,6 @@
 #include <optional>
 #include <string>
 
-#include "properties/calls/layer_gradient_answer.h"
 #include "properties/checking/case_work.h"
 #include "properties/judging/gradient_answer.h"
 

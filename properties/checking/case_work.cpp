@@ -187,12 +187,9 @@ CaseWork::Prepared& CaseWork::prepare(const PlannedCall& call,
         kernel.dialect.lse_base == QKVET_LSE_BASE2)
       fill_merge_in_base2(slot->value, slot->inputs);
   }
-  if (call.operation == Operation::kBackward)
-    prepare_gradient(call, kernel, *slot);
-  else if (call.operation == Operation::kLayerBackward)
-    prepare_layer_gradient(call, *slot);
-  else if (call.needs_truth)
-    answer(*slot, kernel);
+  // It fills in inputs.
+  if (call.operation == Operation::kBackward) gradient(*slot, kernel);
+  if (call.needs_truth) find_truth(call, *slot, kernel);
   if (is_layer(call.operation) && with_twin_ && !slot->twin_asked) {
     const Stopwatch watch(time_->oracle);
     slot->twin_asked = true;
@@ -203,50 +200,81 @@ CaseWork::Prepared& CaseWork::prepare(const PlannedCall& call,
   return *slot;
 }
 
-void CaseWork::prepare_gradient(const PlannedCall& call,
-                                const KernelInfo& kernel, Prepared& prepared) {
+template <class Make>
+void CaseWork::make_answer(Prepared& prepared, Make make) {
   const double before = time_->oracle;
   {
     const Stopwatch watch(time_->oracle);
-    if (prepared.gradient == nullptr)
-      prepared.gradient = std::make_unique<GradientAnswer>(
-          prepared.value, prepared.inputs, kernel, references_, reading_);
-    if (call.needs_truth) prepared.gradient->find_truth(with_twin_);
+    make();
   }
   prepared.oracle_seconds += time_->oracle - before;
 }
 
-void CaseWork::prepare_layer_gradient(const PlannedCall& call,
-                                      Prepared& prepared) {
-  if (!call.needs_truth) return;
-  const double before = time_->oracle;
-  {
-    const Stopwatch watch(time_->oracle);
-    if (prepared.layer_gradient == nullptr)
-      prepared.layer_gradient = std::make_unique<LayerGradientAnswer>(
-          prepared.value, prepared.inputs);
-    prepared.layer_gradient->find_truth();
-  }
-  prepared.oracle_seconds += time_->oracle - before;
+GradientAnswer& CaseWork::gradient(Prepared& prepared,
+                                   const KernelInfo& kernel) {
+  std::unique_ptr<GradientAnswer>& slot = prepared.gradient;
+  if (slot == nullptr)
+    make_answer(prepared, [&] {
+      slot = std::make_unique<GradientAnswer>(prepared.value, prepared.inputs,
+                                              kernel, references_, reading_);
+    });
+  return *slot;
+}
+
+LayerGradientAnswer& CaseWork::layer_gradient(Prepared& prepared) {
+  std::unique_ptr<LayerGradientAnswer>& slot = prepared.layer_gradient;
+  if (slot == nullptr)
+    make_answer(prepared, [&] {
+      slot = std::make_unique<LayerGradientAnswer>(prepared.value,
+                                                   prepared.inputs);
+    });
+  return *slot;
 }
 
 Answer& CaseWork::answer(Prepared& prepared, const KernelInfo& kernel) {
   const int reading = reading_of(prepared.value, kernel.dialect);
   std::optional<Answer>& slot = prepared.answers[static_cast<size_t>(reading)];
-  if (slot) return *slot;
-  const double before = time_->oracle;
-  {
-    const Stopwatch watch(time_->oracle);
-    auto& owned = prepared.problems[static_cast<size_t>(reading)];
-    owned = std::make_unique<OwnedProblem>(prepared.value, prepared.inputs,
-                                           reading);
-    slot.emplace(
-        reading_ != nullptr ? reading_(owned->problem()) : owned->problem(),
-        truth_of(prepared.value, references_.forward), with_twin_,
-        stored_errors_of(prepared.inputs));
-  }
-  prepared.oracle_seconds += time_->oracle - before;
+  if (!slot)
+    make_answer(prepared, [&] {
+      auto& owned = prepared.problems[static_cast<size_t>(reading)];
+      owned = std::make_unique<OwnedProblem>(prepared.value, prepared.inputs,
+                                             reading);
+      slot.emplace(
+          reading_ != nullptr ? reading_(owned->problem()) : owned->problem(),
+          truth_of(prepared.value, references_.forward), with_twin_,
+          stored_errors_of(prepared.inputs));
+    });
   return *slot;
+}
+
+std::string CaseWork::find_truth(const PlannedCall& call, Prepared& prepared,
+                                 const KernelInfo& kernel) {
+  if (call.operation == Operation::kLayerBackward) {
+    layer_gradient(prepared);
+    return "";
+  }
+  if (call.operation != Operation::kBackward)
+    return answer(prepared, kernel).twin_disagrees();
+  GradientAnswer& known = gradient(prepared, kernel);
+  make_answer(prepared, [&] { known.find_truth(with_twin_); });
+  return known.twin_disagrees();
+}
+
+const Truth& CaseWork::truth_for(const PlannedCall& call, Prepared& prepared,
+                                 const KernelInfo& kernel,
+                                 const PrecisionModel& declared) {
+  find_truth(call, prepared, kernel);
+  const Case& value = prepared.value;
+  const PrecisionModel model =
+      for_storage(declared, value.kv_dtype, value.o_dtype);
+  if (call.operation == Operation::kBackward)
+    return prepared.gradient->truth_for(model);
+  if (call.operation != Operation::kLayerBackward)
+    return answer(prepared, kernel).truth_for(kernel, model, call.want_weights);
+  // P is rounded to the storage type of stages.
+  const Dtype stage = kernel.stage_dtype(value.q_dtype);
+  return prepared.layer_gradient->truth_for(
+      for_storage(declared, stage, value.o_dtype), stage);
 }
 
 std::optional<Judgement> CaseWork::settled(const JudgedKernel& kernel) {
@@ -341,23 +369,13 @@ std::vector<KernelCall> CaseWork::calls_for(const JudgedKernel& kernel) {
 CaseWork::WholeCall CaseWork::whole_call(const JudgedKernel& kernel, size_t n) {
   const PlannedCall& planned = plan_for(kernel).calls[n];
   Prepared& prepared = prepare(planned, kernel.info);
-  if (prepared.gradient != nullptr) {
-    prepared.gradient->find_truth(with_twin_);
-    const PrecisionModel model =
-        for_storage(kernel.model, value_.kv_dtype, value_.o_dtype);
-    return {planned, prepared.value, prepared.inputs,
-            &prepared.gradient->truth_for(model),
-            prepared.gradient->twin_disagrees()};
-  }
-  if (!attends(planned))
-    return {planned, prepared.value, prepared.inputs, nullptr,
-            prepared.twin_disagrees};
-  Answer& known = answer(prepared, kernel.info);
-  const PrecisionModel model = for_storage(
-      kernel.model, prepared.value.kv_dtype, prepared.value.o_dtype);
+  const bool known =
+      planned.operation == Operation::kBackward || attends(planned);
   return {planned, prepared.value, prepared.inputs,
-          &known.truth_for(kernel.info, model, planned.want_weights),
-          known.twin_disagrees()};
+          known ? &truth_for(planned, prepared, kernel.info, kernel.model)
+                : nullptr,
+          known ? find_truth(planned, prepared, kernel.info)
+                : prepared.twin_disagrees};
 }
 
 Judgement CaseWork::judge(const JudgedKernel& kernel,
@@ -383,8 +401,6 @@ Judgement CaseWork::judge_under(const JudgedKernel& kernel,
                                 std::span<const CallOutcome> outcomes,
                                 std::vector<SameBits>* same_bits) {
   const Plan& plan = plan_for(kernel);
-  const PrecisionModel model =
-      for_storage(declared, value_.kv_dtype, value_.o_dtype);
   // A kernel that dies in one call has failed, whatever it refused before.
   for (size_t i = 0; i < plan.calls.size(); ++i)
     if (auto judgement = judge_outcome(plan.calls[i], outcomes[i]);
@@ -398,22 +414,11 @@ Judgement CaseWork::judge_under(const JudgedKernel& kernel,
     Prepared& prepared = prepare(plan.calls[i], kernel.info);
     views[i] = {&plan.calls[i], &prepared.inputs, &outcomes[i], nullptr};
     std::string disagreement = prepared.twin_disagrees;
-    if (prepared.gradient != nullptr && plan.calls[i].needs_truth) {
-      disagreement += prepared.gradient->twin_disagrees();
-      const Stopwatch watch(time_->bound);
-      views[i].truth = &prepared.gradient->truth_for(model);
-    } else if (prepared.layer_gradient != nullptr) {
-      const Stopwatch watch(time_->bound);
-      // P is rounded to the storage type of stages.
-      const Dtype stage = kernel.info.stage_dtype(value_.q_dtype);
-      views[i].truth = &prepared.layer_gradient->truth_for(
-          for_storage(declared, stage, value_.o_dtype), stage);
-    } else if (plan.calls[i].needs_truth) {
-      Answer& known = answer(prepared, kernel.info);
-      disagreement += known.twin_disagrees();
+    if (plan.calls[i].needs_truth) {
+      disagreement += find_truth(plan.calls[i], prepared, kernel.info);
       const Stopwatch watch(time_->bound);
       views[i].truth =
-          &known.truth_for(kernel.info, model, plan.calls[i].want_weights);
+          &truth_for(plan.calls[i], prepared, kernel.info, declared);
     }
     if (disagreement.empty()) continue;
     Judgement judgement;

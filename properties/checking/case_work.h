@@ -15,6 +15,7 @@
 #include "core/door/executor.h"
 #include "properties/checking/vote.h"
 #include "properties/judging/answer.h"
+#include "properties/judging/gradient_answer.h"
 #include "properties/judging/judged_kernel.h"
 #include "properties/judging/law.h"
 #include "properties/judging/twin_check.h"
@@ -22,12 +23,18 @@
 
 namespace qkvet::properties {
 
-// The bounds of one call's outputs, element by element; empty for outputs that
+// The bounds of one call's outputs, element by element; without outputs that
 // the call does not return or that have no bound.
 struct CallBounds {
-  std::vector<double> o, lse, weights, y;
-  std::map<TensorName, std::vector<double>> gradients;  // also a layer's
+  std::map<TensorName, std::vector<double>> outputs;
   std::vector<int64_t> visible;  // [B,H,Tq]: keys that a row sees
+
+  // Empty if there is none.
+  const std::vector<double>& of(TensorName output) const {
+    static const std::vector<double> kNone;
+    const auto found = outputs.find(output);
+    return found == outputs.end() ? kNone : found->second;
+  }
 };
 
 class CaseWork {
@@ -81,10 +88,19 @@ class CaseWork {
   struct Prepared;  // one distinct edit of the inputs
   const Inputs& inputs_of(const PlannedCall& call);
   Prepared& prepare(const PlannedCall& call, const KernelInfo& kernel);
-  void prepare_gradient(const PlannedCall& call, const KernelInfo& kernel,
-                        Prepared& prepared);
-  void prepare_layer_gradient(const PlannedCall& call, Prepared& prepared);
+  // The answers of a prepared call, each made once.
+  template <class Make>
+  void make_answer(Prepared& prepared, Make make);
+  GradientAnswer& gradient(Prepared& prepared, const KernelInfo& kernel);
+  LayerGradientAnswer& layer_gradient(Prepared& prepared);
   Answer& answer(Prepared& prepared, const KernelInfo& kernel);
+  // Makes the answer of the call. "", or where oracle and twin differ.
+  std::string find_truth(const PlannedCall& call, Prepared& prepared,
+                         const KernelInfo& kernel);
+  // The same, with the bound of a declared model.
+  const Truth& truth_for(const PlannedCall& call, Prepared& prepared,
+                         const KernelInfo& kernel,
+                         const PrecisionModel& declared);
   bool is_case_of_law();
   const Plan& plan_for(const JudgedKernel& kernel);
   Judgement judge_under(const JudgedKernel& kernel,

@@ -5,10 +5,6 @@
 
 #include "core/case/key_lists.h"
 #include "core/case/paging.h"
-#include "properties/calls/gradient_calls.h"
-#include "properties/calls/layer_calls.h"
-#include "properties/calls/layer_gradient_answer.h"
-#include "properties/calls/layer_gradient_calls.h"
 #include "properties/judging/compare.h"
 #include "properties/sequences/story_calls.h"
 
@@ -18,11 +14,8 @@ namespace {
 constexpr size_t kMostNumbers = 64;
 constexpr size_t kNumberWidth = 11;
 
-struct Grid {
-  const char* name;
-  const std::vector<double>* values;
-  int64_t heads, rows, width;
-};
+constexpr const char* kActual = "   <- actual";
+constexpr const char* kExpected = "   <- expected";
 
 std::string cell_text(double value) {
   std::string text = number_text(value, Dtype::kF32);
@@ -31,20 +24,38 @@ std::string cell_text(double value) {
   return text;
 }
 
-void add_rows(const Grid& grid, const std::string& note,
+// One line for each row of a tensor.
+void add_rows(const char* name, const Grid& grid,
+              const std::vector<double>& values, const std::string& note,
               std::vector<std::string>& lines) {
-  const auto width = static_cast<size_t>(grid.width);
-  for (size_t row = 0; row * width < grid.values->size(); ++row) {
-    const auto n = static_cast<int64_t>(row);
-    std::string line = grid.name;
-    line += "[" + std::to_string(n / grid.rows / grid.heads) + "," +
-            std::to_string(n / grid.rows % grid.heads) + "," +
-            std::to_string(n % grid.rows) + "]";
+  const auto width = static_cast<size_t>(grid.width());
+  for (size_t n = 0; n < values.size(); n += width) {
+    const Element at = grid.at(n);
+    std::string line = name;
+    line += "[" + std::to_string(at.b) + "," + std::to_string(at.h) + "," +
+            std::to_string(at.i) + "]";
     line.resize(std::max<size_t>(line.size() + 1, 10), ' ');
-    for (size_t c = 0; c < width; ++c)
-      line += " " + cell_text((*grid.values)[row * width + c]);
+    for (size_t c = 0; c < width; ++c) line += " " + cell_text(values[n + c]);
     lines.push_back(line + note);
   }
+}
+
+void add_input(const Shape& shape, TensorName tensor, const Inputs& inputs,
+               std::vector<std::string>& lines) {
+  add_rows(tensor_name(tensor), Grid(shape, tensor), inputs.values(tensor), "",
+           lines);
+}
+
+// The returned numbers and their truth. `name`: of the tensor.
+void add_output(const JudgeInput& input, const CallView& call,
+                TensorName tensor, std::vector<std::string>& lines,
+                const char* name = nullptr) {
+  CallOutput output = output_of(input, call, tensor);
+  if (output.values.empty()) return;
+  if (name == nullptr) name = tensor_name(tensor);
+  add_rows(name, output.grid, output.values, kActual, lines);
+  if (output.truth.values != nullptr)
+    add_rows(name, output.grid, *output.truth.values, kExpected, lines);
 }
 
 // "positions of q: 1   of k: 0 1"; empty without a rotation.
@@ -126,16 +137,24 @@ std::vector<std::string> calls_shown(const JudgeInput& input, int64_t numbers,
   return lines;
 }
 
-// The expected output; rows that see no key have the declared value.
-std::vector<double> expected_o(const JudgeInput& input,
-                               const OracleOutput& oracle) {
-  std::vector<double> o = oracle.o;
-  const auto width = static_cast<size_t>(input.value.shape.dv);
-  if (input.kernel.dialect.empty_row != QKVET_EMPTY_ROW_ZERO) return o;
-  for (size_t row = 0; row < oracle.visible.size(); ++row)
-    if (oracle.visible[row] == 0)
-      std::fill_n(o.begin() + static_cast<ptrdiff_t>(row * width), width, 0.0);
-  return o;
+// The extents of a call.
+const Shape& shape_of(const JudgeInput& input, const CallView& call) {
+  return call.planned->variant ? call.planned->variant->shape
+                               : input.value.shape;
+}
+
+// o and its truth; rows that see no key have the declared value.
+void add_o(const JudgeInput& input, const CallView& call,
+           std::vector<std::string>& lines) {
+  const CallOutput o = output_of(input, call, TensorName::kO);
+  add_rows("o", o.grid, o.values, kActual, lines);
+  if (call.truth == nullptr) return;
+  std::vector<double> expected = *o.truth.values;
+  const auto width = static_cast<size_t>(o.grid.width());
+  if (input.kernel.dialect.empty_row == QKVET_EMPTY_ROW_ZERO)
+    for (size_t n = 0; n < expected.size(); ++n)
+      if (call.truth->oracle.visible[n / width] == 0) expected[n] = 0;
+  add_rows("o", o.grid, expected, kExpected, lines);
 }
 
 }  // namespace
@@ -153,17 +172,10 @@ std::vector<std::string> attention_picture(const JudgeInput& input,
                   *call.inputs, lines);
         add_positions(*call.inputs, lines);
         add_lists(input.value, *call.inputs, lines);
-        add_rows({"q", &call.inputs->q, s.H, s.Tq, s.d}, "", lines);
-        add_rows({"k", &call.inputs->k, s.Hkv, s.Tk, s.d}, "", lines);
-        add_rows({"v", &call.inputs->v, s.Hkv, s.Tk, s.dv}, "", lines);
-        const std::vector<double> o =
-            as_doubles(call.outcome->o, input.value.o_dtype);
-        if (!o.empty())
-          add_rows({"o", &o, s.H, s.Tq, s.dv}, "   <- actual", lines);
-        if (call.truth == nullptr) return;
-        const std::vector<double> expected =
-            expected_o(input, call.truth->oracle);
-        add_rows({"o", &expected, s.H, s.Tq, s.dv}, "   <- expected", lines);
+        for (const TensorName tensor :
+             {TensorName::kQ, TensorName::kK, TensorName::kV})
+          add_input(shape_of(input, call), tensor, *call.inputs, lines);
+        add_o(input, call, lines);
       });
 }
 
@@ -176,23 +188,14 @@ std::vector<std::string> merge_picture(const JudgeInput& input,
   return calls_shown(
       input, numbers, "second call:",
       [&](const CallView& call, std::vector<std::string>& lines) {
-        const int64_t states =
-            (call.planned->variant ? call.planned->variant->shape : s).Tk;
-        add_rows({"states", &call.inputs->v, s.H, states, s.dv}, "", lines);
-        add_rows({"lse", &call.inputs->bias, s.H, states, 1}, "", lines);
-        const Dtype dtype = input.value.o_dtype;
-        const std::vector<double> o = as_doubles(call.outcome->o, dtype);
-        const std::vector<double> lse =
-            as_doubles(call.outcome->lse, lse_dtype(dtype));
-        if (!o.empty())
-          add_rows({"o", &o, s.H, 1, s.dv}, "   <- actual", lines);
-        if (!lse.empty())
-          add_rows({"lse", &lse, s.H, 1, 1}, "   <- actual", lines);
-        if (call.truth == nullptr) return;
-        add_rows({"o", &call.truth->oracle.o, s.H, 1, s.dv}, "   <- expected",
+        Shape states = shape_of(input, call);
+        states.Tq = states.Tk;
+        add_rows("states", Grid(states, TensorName::kO), call.inputs->v, "",
                  lines);
-        add_rows({"lse", &call.truth->oracle.lse, s.H, 1, 1}, "   <- expected",
+        add_rows("lse", Grid(states, TensorName::kLse), call.inputs->bias, "",
                  lines);
+        for (const TensorName tensor : kOAndLse)
+          add_output(input, call, tensor, lines);
       });
 }
 
@@ -205,21 +208,11 @@ std::vector<std::string> gradient_picture(const JudgeInput& input,
   return calls_shown(
       input, numbers, "another call:",
       [&](const CallView& call, std::vector<std::string>& lines) {
-        add_rows({"q", &call.inputs->q, s.H, s.Tq, s.d}, "", lines);
-        add_rows({"k", &call.inputs->k, s.Hkv, s.Tk, s.d}, "", lines);
-        add_rows({"v", &call.inputs->v, s.Hkv, s.Tk, s.dv}, "", lines);
-        add_rows({"do", &call.inputs->d_o, s.H, s.Tq, s.dv}, "", lines);
-        for (const TensorName tensor : kGradients) {
-          const auto [B, heads, rows, width] = gradient_extents(s, tensor);
-          const char* const name = tensor_name(tensor);
-          const std::vector<double> actual = read_gradient(input, call, tensor);
-          if (actual.empty()) continue;
-          add_rows({name, &actual, heads, rows, width}, "   <- actual", lines);
-          if (call.truth == nullptr) continue;
-          add_rows({name, &gradient_of(call.truth->gradient->values, tensor),
-                    heads, rows, width},
-                   "   <- expected", lines);
-        }
+        for (const TensorName tensor :
+             {TensorName::kQ, TensorName::kK, TensorName::kV, TensorName::kDO})
+          add_input(s, tensor, *call.inputs, lines);
+        for (const TensorName tensor : kGradients)
+          add_output(input, call, tensor, lines);
       });
 }
 
@@ -247,11 +240,7 @@ void add_answer(const JudgeInput& input, const CallView& call,
   const int64_t rows = call.planned->snapshot->queries;
   const Shape& s = input.value.shape;
   if (call.truth == nullptr || s.H * rows * s.dv > 4) return;
-  const std::vector<double> o =
-      as_doubles(call.outcome->o, input.value.o_dtype);
-  add_rows({"     o", &o, s.H, rows, s.dv}, "   <- actual", lines);
-  add_rows({"     o", &call.truth->oracle.o, s.H, rows, s.dv}, "   <- expected",
-           lines);
+  add_output(input, call, TensorName::kO, lines, "     o");
 }
 
 std::string command_line(const JudgeInput& input, const CallView& call) {
@@ -289,28 +278,6 @@ std::vector<std::string> story_picture(const JudgeInput& input,
 
 namespace {
 
-// A tensor of a layer, or a gradient in its shape.
-void add_layer_tensor(const Shape& s, const char* name, TensorName shape_of,
-                      const std::vector<double>& values,
-                      const std::string& note,
-                      std::vector<std::string>& lines) {
-  if (values.empty()) return;
-  const auto extents = tensor_extents(s, shape_of);
-  if (tensor_rank(shape_of) == 3)
-    add_rows({name, &values, 1, s.Tq, s.D}, note, lines);
-  else if (tensor_rank(shape_of) == 2)
-    add_rows({name, &values, 1, extents[0], extents[1]}, note, lines);
-  else
-    add_rows({name, &values, 1, 1, extents[0]}, note, lines);
-}
-
-void add_layer_inputs(const Shape& s, const Inputs& inputs,
-                      std::vector<std::string>& lines) {
-  for (const TensorName name : kLayerInputs)
-    add_layer_tensor(s, tensor_name(name), name, inputs.values(name), "",
-                     lines);
-}
-
 size_t layer_numbers(const Inputs& inputs) {
   size_t numbers = 0;
   for (const TensorName name : kLayerInputs)
@@ -329,19 +296,11 @@ std::vector<std::string> layer_gradient_picture(const JudgeInput& input,
   std::vector<std::string> lines;
   if (2 * layer_numbers(inputs) + inputs.d_y.size() > kMostNumbers)
     return lines;
-  add_layer_inputs(s, inputs, lines);
-  add_layer_tensor(s, "dy", TensorName::kDY, inputs.d_y, "", lines);
-  for (const TensorName tensor : kLayerGradients) {
-    const char* const name = tensor_name(tensor);
-    const TensorName shape_of = layer_input_of(tensor);
-    const std::vector<double> actual = read_layer_gradient(input, call, tensor);
-    add_layer_tensor(s, name, shape_of, actual, "   <- actual", lines);
-    if (call.truth == nullptr || actual.empty()) continue;
-    add_layer_tensor(
-        s, name, shape_of,
-        layer_gradient_of(call.truth->layer_gradient->values, tensor),
-        "   <- expected", lines);
-  }
+  for (const TensorName tensor : kLayerInputs)
+    add_input(s, tensor, inputs, lines);
+  add_input(s, TensorName::kDY, inputs, lines);
+  for (const TensorName tensor : kLayerGradients)
+    add_output(input, call, tensor, lines);
   return lines;
 }
 
@@ -354,20 +313,17 @@ std::vector<std::string> layer_picture(const JudgeInput& input,
   const size_t numbers = outcome.y.size() / 4 + layer_numbers(inputs);
   std::vector<std::string> lines;
   if (numbers > kMostNumbers || outcome.y.empty()) return lines;
-  add_layer_inputs(s, inputs, lines);
+  for (const TensorName tensor : kLayerInputs)
+    add_input(s, tensor, inputs, lines);
   if (!inputs.q_positions.empty()) {
     std::string line = "positions:";
     for (const int64_t position : inputs.q_positions)
       line += " " + std::to_string(position);
     lines.push_back(line);
   }
-  if (!outcome.stage_q.empty())
-    for (const Stage& stage : read_stages(input, input.calls[0]))
-      add_rows({stage.name, &stage.values, stage.layout.heads, s.Tq,
-                stage.layout.width},
-               "   <- actual", lines);
-  const std::vector<double> y = as_doubles(outcome.y, input.value.o_dtype);
-  add_rows({"y", &y, 1, s.Tq, s.D}, "   <- actual", lines);
+  for (const TensorName tensor : kStages)
+    add_output(input, input.calls[0], tensor, lines);
+  add_output(input, input.calls[0], TensorName::kY, lines);
   return lines;
 }
 

@@ -85,6 +85,32 @@ void OwnedProblem::list_keys(const Case& value, const Inputs& inputs) {
                        list_heads(value)};
 }
 
+LayerProblem layer_problem(const Case& value, const Inputs& inputs) {
+  const auto data = [&](TensorName name) {
+    const std::vector<double>& values = inputs.values(name);
+    return values.empty() ? nullptr : values.data();
+  };
+  LayerProblem problem;
+  problem.shape = value.shape;
+  problem.causal = value.causal;
+  problem.scale_given = value.scale.has_value();
+  problem.scale = scale_of(value);
+  problem.x = data(TensorName::kX);
+  problem.w_q = data(TensorName::kWq);
+  problem.w_k = data(TensorName::kWk);
+  problem.w_v = data(TensorName::kWv);
+  problem.w_o = data(TensorName::kWo);
+  problem.b_q = data(TensorName::kBq);
+  problem.b_k = data(TensorName::kBk);
+  problem.b_v = data(TensorName::kBv);
+  problem.b_o = data(TensorName::kBo);
+  if (value.rope.style != RopeStyle::kNone)
+    problem.rotation = {value.rope.style, inputs.rope_cos.data(),
+                        inputs.rope_sin.data(), inputs.q_positions.data(),
+                        nullptr};
+  return problem;
+}
+
 Answer::Answer(const Problem& problem, Oracle oracle, bool with_twin,
                const InputErrors& errors)
     : problem_(problem), errors_(errors), oracle_(oracle(problem)) {

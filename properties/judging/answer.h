@@ -47,6 +47,9 @@ class OwnedProblem {
   Problem problem_;
 };
 
+// A case about a layer as a problem; points into the inputs.
+LayerProblem layer_problem(const Case& value, const Inputs& inputs);
+
 class Answer {
  public:
   // `with_twin`: `oracle` is compared with the twin; the twin itself, if it is

@@ -7,58 +7,13 @@
 #include <limits>
 
 #include "core/base/half.h"
-#include "core/base/stored_numbers.h"
 #include "properties/judging/empty_row.h"
 
 namespace qkvet::properties {
 namespace {
 
-struct View {
-  const std::vector<std::byte>* bytes;
-  const std::vector<double>* truth;
-  const std::vector<double>* bound;
-  const std::vector<double>* reach;  // only for o
-  Dtype dtype;
-  int64_t per_row;  // elements of one query row
-};
-
-View view_of(const JudgeInput& input, const CallView& call, TensorName tensor) {
-  const CallOutcome& outcome = *call.outcome;
-  const Truth& truth = *call.truth;
-  const Dtype dtype = input.value.o_dtype;
-  switch (tensor) {
-    case TensorName::kLse:
-      return {&outcome.lse, &truth.oracle.lse, &truth.bound->lse,
-              nullptr,      lse_dtype(dtype),  1};
-    case TensorName::kWeights:
-      return {&outcome.weights,
-              &truth.oracle.weights,
-              &truth.bound->weights,
-              nullptr,
-              dtype,
-              input.value.shape.Tk};
-    default:
-      return {&outcome.o,  &truth.oracle.o, &truth.bound->o,
-              truth.reach, dtype,           input.value.shape.dv};
-  }
-}
-
 std::string interval_text(double low, double high, Dtype dtype) {
   return number_text(low, dtype) + " .. " + number_text(high, dtype);
-}
-
-// The dialect's value for a row that sees no key; "" if it declares none.
-std::string said_of_empty_row(const EmptyRow& said, TensorName tensor) {
-  if (tensor == TensorName::kO)
-    return said.o == QKVET_EMPTY_ROW_ZERO  ? "0"
-           : said.o == QKVET_EMPTY_ROW_NAN ? "nan"
-                                           : "";
-  if (tensor == TensorName::kLse)
-    return said.lse == QKVET_EMPTY_LSE_MINUS_INF  ? "-inf"
-           : said.lse == QKVET_EMPTY_LSE_PLUS_INF ? "inf"
-           : said.lse == QKVET_EMPTY_LSE_NAN      ? "nan"
-                                                  : "";
-  return "";
 }
 
 // With a sink the formula also has a value: o is 0 and lse the sink. A kernel
@@ -83,12 +38,12 @@ void compare_empty_row(const JudgeInput& input, const CallView& call,
   const Case& value = call.planned != nullptr && call.planned->variant
                           ? *call.planned->variant
                           : input.value;
-  const std::string expected =
-      said_of_empty_row(empty_row_of(input.kernel.dialect, value), tensor);
-  if (expected.empty()) return;  // not declared: not judged
+  const std::optional<double> expected =
+      declared_number(empty_row_of(input.kernel.dialect, value), tensor);
+  if (!expected) return;  // not declared: not judged
   ++judgement.compared;
   const double actual = number.actual;
-  if ((actual == 0 ? "0" : number_text(actual, number.dtype)) == expected ||
+  if (equal_numbers(actual, *expected) ||
       is_sink_alone(input, tensor, actual, number.truth, number.bound))
     return;
   constexpr double kRatio = std::numeric_limits<double>::infinity();
@@ -97,7 +52,8 @@ void compare_empty_row(const JudgeInput& input, const CallView& call,
   Finding finding;
   finding.planned = number_of_call(input, call);
   finding.where = element_name(tensor, input.value.shape, n);
-  finding.expected = expected + " (declared for a row that sees no key)";
+  finding.expected =
+      number_text(*expected, dtype) + " (declared for a row that sees no key)";
   if (input.value.sink)
     finding.expected +=
         tensor == TensorName::kO
@@ -137,61 +93,7 @@ bool may_be_overflow(const TwoWays& pair, double allowed) {
   return round_to(pair.dtype, furthest) == infinite;
 }
 
-void compare_view(const JudgeInput& input, const CallView& call,
-                  TensorName tensor, const View& view, Judgement& judgement) {
-  const std::vector<double> actual = as_doubles(*view.bytes, view.dtype);
-  const std::vector<int64_t>& visible = call.truth->oracle.visible;
-  const int32_t number = number_of_call(input, call);
-  for (size_t n = 0; n < actual.size(); ++n) {
-    const auto row = n / static_cast<size_t>(view.per_row);
-    if (visible[row] == kRowNotCounted) continue;
-    if (visible[row] == 0) {
-      compare_empty_row(
-          input, call, tensor, static_cast<int64_t>(n),
-          {actual[n], (*view.truth)[n], (*view.bound)[n], view.dtype},
-          judgement);
-    } else if (std::isnan((*view.bound)[n])) {
-      judgement.verdict = Verdict::kGaveUp;
-      judgement.reason = "the bound is NaN: a defect of QKVet, please report";
-      return;
-    } else {
-      auto finding =
-          compare_with_bound({actual[n],
-                              (*view.truth)[n],
-                              (*view.bound)[n],
-                              view.reach != nullptr ? (*view.reach)[n] : 0,
-                              view.dtype,
-                              /*before_rounding=*/false,
-                              {tensor, static_cast<int64_t>(n), number}},
-                             judgement);
-      if (!finding) continue;
-      finding->where =
-          element_name(tensor, input.value.shape, static_cast<int64_t>(n));
-      add_failure(judgement, std::move(*finding));
-    }
-  }
-}
-
 }  // namespace
-
-Dtype lse_dtype(Dtype o) {
-  return o == Dtype::kF64 ? Dtype::kF64 : Dtype::kF32;
-}
-
-std::vector<double> as_doubles(const std::vector<std::byte>& bytes,
-                               Dtype dtype) {
-  switch (dtype) {
-    case Dtype::kF16:
-      return stored_numbers<uint16_t>(bytes, f16_to_double);
-    case Dtype::kBf16:
-      return stored_numbers<uint16_t>(bytes, bf16_to_double);
-    case Dtype::kF32:
-      return stored_numbers<float>(
-          bytes, [](float x) { return static_cast<double>(x); });
-    default:
-      return stored_numbers<double>(bytes, [](double x) { return x; });
-  }
-}
 
 std::string number_text(double value, Dtype dtype) {
   if (std::isnan(value)) return "nan";  // no sign: it has no meaning
@@ -201,25 +103,6 @@ std::string number_text(double value, Dtype dtype) {
                           : std::to_chars(buffer, buffer + sizeof buffer,
                                           static_cast<float>(value));
   return {buffer, result.ptr};
-}
-
-std::string element_name(TensorName tensor, const Shape& s, int64_t n) {
-  if (tensor == TensorName::kY)
-    return "y[b=" + std::to_string(n / s.D / s.Tq) +
-           ",t=" + std::to_string(n / s.D % s.Tq) +
-           ",c=" + std::to_string(n % s.D) + "]";
-  const int64_t width = tensor == TensorName::kLse       ? 1
-                        : tensor == TensorName::kWeights ? s.Tk
-                                                         : s.dv;
-  const int64_t c = n % width, i = n / width % s.Tq;
-  const int64_t h = n / width / s.Tq % s.H, b = n / width / s.Tq / s.H;
-  std::string text = tensor_name(tensor);
-  text += "[b=" + std::to_string(b) + ",h=" + std::to_string(h) +
-          ",i=" + std::to_string(i);
-  if (tensor != TensorName::kLse)
-    text +=
-        (tensor == TensorName::kWeights ? ",j=" : ",c=") + std::to_string(c);
-  return text + "]";
 }
 
 int32_t number_of_call(const JudgeInput& input, const CallView& call) {
@@ -234,11 +117,13 @@ void keep_ratio(Judgement& judgement, double ratio) {
   judgement.nearest.reset();
 }
 
-void keep_nearest(Judgement& judgement, const Judgement& other) {
-  if (other.worst_ratio < judgement.worst_ratio) return;
-  if (other.worst_ratio > judgement.worst_ratio || !judgement.nearest)
-    judgement.nearest = other.nearest;
-  judgement.worst_ratio = other.worst_ratio;
+void add_counts(Judgement& judgement, const Judgement& part) {
+  judgement.compared += part.compared;
+  judgement.vacuous += part.vacuous;
+  if (part.worst_ratio < judgement.worst_ratio) return;
+  if (part.worst_ratio > judgement.worst_ratio || !judgement.nearest)
+    judgement.nearest = part.nearest;
+  judgement.worst_ratio = part.worst_ratio;
 }
 
 void add_failure(Judgement& judgement, Finding finding) {
@@ -253,6 +138,10 @@ bool note_if_outdone(Judgement& judgement, double ratio) {
   judgement.verdict = Verdict::kFailed;
   judgement.worst_ratio = std::max(judgement.worst_ratio, ratio);
   return true;
+}
+
+bool equal_numbers(double a, double b) {
+  return a == b || (std::isnan(a) && std::isnan(b));
 }
 
 std::optional<Finding> compare_with_bound(const Bounded& number,
@@ -356,35 +245,120 @@ std::optional<Finding> compare_two_ways(const TwoWays& pair,
   return finding;
 }
 
-void compare_with_zero(TensorName tensor, const Shape& shape, int64_t n,
-                       double actual, Dtype dtype, Judgement& judgement) {
-  ++judgement.compared;
-  if (actual == 0 || note_if_outdone(judgement, 0)) return;
-  Finding finding;
-  finding.where = element_name(tensor, shape, n);
-  finding.expected = "0, exactly";
-  finding.actual = number_text(actual, dtype);
-  add_failure(judgement, std::move(finding));
+std::optional<Finding> compare_two_ways(const CallOutput& first, size_t n,
+                                        const char* first_name,
+                                        const CallOutput& second, size_t m,
+                                        const char* second_name, Spot at,
+                                        Judgement& judgement) {
+  return compare_two_ways({first.values[n], second.values[m],
+                           first.bound_at(n) + second.bound_at(m),
+                           std::max(first.reach_at(n), second.reach_at(m)),
+                           first.dtype, first_name, second_name, at},
+                          judgement);
+}
+
+void compare_exactly(const JudgeInput& input, const CallView& call,
+                     TensorName tensor, const Expected& expected,
+                     Judgement& judgement, const char* looks) {
+  const std::vector<double> actual = read_output(input, call, tensor);
+  const Grid grid(input.value.shape, tensor);
+  for (size_t n = 0; n < actual.size(); ++n) {
+    const std::optional<double> right = expected(grid.at(n));
+    if (!right) continue;
+    auto finding = compare_exactly(actual[n], *right,
+                                   output_dtype(input, tensor), judgement);
+    if (!finding) continue;
+    finding->where = grid.name(n);
+    finding->looks = looks;
+    add_failure(judgement, std::move(*finding));
+  }
+}
+
+void compare_with_zero(const JudgeInput& input, const CallView& call,
+                       Outputs tensors,
+                       const std::function<bool(const Element& at)>& is_zero,
+                       const char* looks, Judgement& judgement) {
+  const Expected zero = [&](const Element& at) {
+    return is_zero(at) ? std::optional<double>(0) : std::nullopt;
+  };
+  for (const TensorName tensor : tensors)
+    compare_exactly(input, call, tensor, zero, judgement, looks);
 }
 
 void compare_with_known(const JudgeInput& input, const CallView& call,
                         std::vector<double> known, Judgement& judgement) {
-  View view = view_of(input, call, TensorName::kO);
-  view.truth = &known;
-  compare_view(input, call, TensorName::kO, view, judgement);
+  TensorTruth truth = truth_of_output(call.truth, TensorName::kO);
+  truth.values = &known;
+  compare_with_truth(input, call, TensorName::kO, truth, judgement);
 }
 
 void compare_lse_with_known(const JudgeInput& input, const CallView& call,
                             std::vector<double> known, Judgement& judgement) {
   for (double& lse : known) lse *= lse_unit(input.kernel);
-  View view = view_of(input, call, TensorName::kLse);
-  view.truth = &known;
-  compare_view(input, call, TensorName::kLse, view, judgement);
+  TensorTruth truth = truth_of_output(call.truth, TensorName::kLse);
+  truth.values = &known;
+  compare_with_truth(input, call, TensorName::kLse, truth, judgement);
 }
 
 void compare_with_truth(const JudgeInput& input, const CallView& call,
                         TensorName tensor, Judgement& judgement) {
-  compare_view(input, call, tensor, view_of(input, call, tensor), judgement);
+  compare_with_truth(input, call, tensor, truth_of_output(call.truth, tensor),
+                     judgement);
+}
+
+void compare_with_truth(const JudgeInput& input, const CallView& call,
+                        Judgement& judgement) {
+  for (const TensorName tensor : outputs_of(input.value.subject())) {
+    if (judgement.verdict != Verdict::kPassed &&
+        !(judgement.verdict == Verdict::kFailed && is_gradient(tensor)))
+      return;
+    compare_with_truth(input, call, tensor, judgement);
+  }
+}
+
+void compare_with_truth(const JudgeInput& input, const CallView& call,
+                        TensorName tensor, const TensorTruth& truth,
+                        Judgement& judgement) {
+  const std::vector<double> actual = read_output(input, call, tensor);
+  const Grid grid(input.value.shape, tensor);
+  const Dtype dtype = output_dtype(input, tensor);
+  const bool gradient = is_gradient(tensor);
+  // Only attention has rows without a key.
+  const std::vector<int64_t>* const visible =
+      gradient || call.truth == nullptr ? nullptr : &call.truth->oracle.visible;
+  const int32_t number = number_of_call(input, call);
+  for (size_t n = 0; n < actual.size(); ++n) {
+    const int64_t keys =
+        visible == nullptr ? 1
+                           : (*visible)[n / static_cast<size_t>(grid.width())];
+    if (keys == kRowNotCounted) continue;
+    if (is_attention_gradient(tensor) &&
+        !gradient_counts(input.value, grid.at(n)))
+      continue;
+    if (keys == 0) {
+      compare_empty_row(
+          input, call, tensor, static_cast<int64_t>(n),
+          {actual[n], (*truth.values)[n], (*truth.bound)[n], dtype}, judgement);
+      continue;
+    }
+    if (std::isnan((*truth.bound)[n])) {
+      judgement.verdict = Verdict::kGaveUp;
+      judgement.reason = "the bound is NaN: a defect of QKVet, please report";
+      return;
+    }
+    auto finding =
+        compare_with_bound({actual[n],
+                            (*truth.values)[n],
+                            (*truth.bound)[n],
+                            truth.reach != nullptr ? (*truth.reach)[n] : 0,
+                            dtype,
+                            /*before_rounding=*/gradient,
+                            {tensor, static_cast<int64_t>(n), number}},
+                           judgement);
+    if (!finding) continue;
+    finding->where = grid.name(n);
+    add_failure(judgement, std::move(*finding));
+  }
 }
 
 }  // namespace qkvet::properties

@@ -4,26 +4,20 @@
 #ifndef QKVET_PROPERTIES_JUDGING_COMPARE_H_
 #define QKVET_PROPERTIES_JUDGING_COMPARE_H_
 
-#include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "properties/judging/law.h"
+#include "properties/judging/outputs.h"
 
 namespace qkvet::properties {
 
-// A packed output as doubles; f64, f32, f16 or bf16.
-std::vector<double> as_doubles(const std::vector<std::byte>& bytes,
-                               Dtype dtype);
-// The storage type of lse where o is stored as `o`.
-Dtype lse_dtype(Dtype o);
-
-// "o[b=0,h=1,i=2,c=3]" for the n-th element of a packed output.
-std::string element_name(TensorName tensor, const Shape& shape, int64_t n);
-
 // Shortest text that distinguishes the number from its neighbours in `dtype`.
 std::string number_text(double value, Dtype dtype);
+
+// Whether both are NaN, or the same number; +0 is -0.
+bool equal_numbers(double a, double b);
 
 // One number against [truth - bound, truth + bound], rounded to its storage
 // type. `reach`: the largest change by any choice of inputs; 0: unknown. A
@@ -42,11 +36,21 @@ std::optional<Finding> compare_with_bound(const Bounded& number,
 std::optional<Finding> compare_exactly(double actual, double expected,
                                        Dtype dtype, Judgement& judgement);
 
-// Judges one output against the oracle: accepts y exactly if
-// RN(o - B) <= y <= RN(o + B), rounded to the storage type. Rows without a
-// visible key are judged by the kernel's dialect. Adds to `judgement`.
+// Judges one output against the oracle, whatever the operation: accepts y
+// exactly if RN(o - B) <= y <= RN(o + B), rounded to the storage type. Rows
+// without a visible key are judged by the kernel's dialect, and elements that
+// do not count not at all. Adds to `judgement`.
 void compare_with_truth(const JudgeInput& input, const CallView& call,
                         TensorName tensor, Judgement& judgement);
+// The same of every output that the call returned: of all gradients, and of
+// others up to the first that is wrong. Users ask about a wrong o; lse and
+// weights only explain it.
+void compare_with_truth(const JudgeInput& input, const CallView& call,
+                        Judgement& judgement);
+// The same with a truth that the law computes itself.
+void compare_with_truth(const JudgeInput& input, const CallView& call,
+                        TensorName tensor, const TensorTruth& truth,
+                        Judgement& judgement);
 
 // The same for o, with a right answer that the law provides itself: only the
 // bound is the reference's, so that a mistake in the oracle cannot hide.
@@ -57,9 +61,17 @@ void compare_with_known(const JudgeInput& input, const CallView& call,
 void compare_lse_with_known(const JudgeInput& input, const CallView& call,
                             std::vector<double> known, Judgement& judgement);
 
-// Records an element that must be exactly zero (+0 or -0).
-void compare_with_zero(TensorName tensor, const Shape& shape, int64_t n,
-                       double actual, Dtype dtype, Judgement& judgement);
+// Requires exactly the expected number (+0 and -0 are equal) of every element
+// of an output for which there is one.
+using Expected = std::function<std::optional<double>(const Element& at)>;
+void compare_exactly(const JudgeInput& input, const CallView& call,
+                     TensorName tensor, const Expected& expected,
+                     Judgement& judgement, const char* looks = "");
+// Requires 0 of these elements.
+void compare_with_zero(const JudgeInput& input, const CallView& call,
+                       Outputs tensors,
+                       const std::function<bool(const Element& at)>& is_zero,
+                       const char* looks, Judgement& judgement);
 
 // One number that was computed in two ways, each within its own bound and its
 // own rounding to storage.
@@ -82,13 +94,21 @@ double allowed_difference(double first, double second, double bounds,
 std::optional<Finding> compare_two_ways(const TwoWays& pair,
                                         Judgement& judgement);
 
+// An element of one output and one of another, or of the same, that must be
+// equal: each within its own bound.
+std::optional<Finding> compare_two_ways(const CallOutput& first, size_t n,
+                                        const char* first_name,
+                                        const CallOutput& second, size_t m,
+                                        const char* second_name, Spot at,
+                                        Judgement& judgement);
+
 // Which of the law's calls it is; -1: none of them.
 int32_t number_of_call(const JudgeInput& input, const CallView& call);
 
 // A ratio that belongs to no single number, such as that of a sum.
 void keep_ratio(Judgement& judgement, double ratio);
-// Keeps the nearer of the two.
-void keep_nearest(Judgement& judgement, const Judgement& other);
+// Adds the numbers of comparisons of a part, and keeps the nearer of both.
+void add_counts(Judgement& judgement, const Judgement& part);
 
 // Keeps the finding with the largest ratio; the first among equals.
 void add_failure(Judgement& judgement, Finding finding);

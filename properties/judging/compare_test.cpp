@@ -251,14 +251,30 @@ TEST(Compare, NaNInBothCallsIsCalledThat) {
             "the bound is uninformative for 9 of 10 elements");
 }
 
+// Elements of every kind of tensor, and their numbers again.
 TEST(Compare, ElementsAreNamedByTheirIndices) {
-  const Shape shape{2, 3, 3, 4, 5, 6, 7};
-  EXPECT_EQ(element_name(TensorName::kO, shape, ((1 * 3 + 2) * 4 + 3) * 7 + 6),
-            "o[b=1,h=2,i=3,c=6]");
-  EXPECT_EQ(element_name(TensorName::kLse, shape, (1 * 3 + 2) * 4 + 3),
-            "lse[b=1,h=2,i=3]");
-  EXPECT_EQ(element_name(TensorName::kWeights, shape, 4),
-            "weights[b=0,h=0,i=0,j=4]");
+  const Shape shape{2, 6, 3, 4, 5, 6, 7, 8};
+  const std::tuple<TensorName, size_t, const char*> rows[] = {
+      {TensorName::kO, ((1 * 6 + 2) * 4 + 3) * 7 + 6, "o[b=1,h=2,i=3,c=6]"},
+      {TensorName::kLse, (1 * 6 + 2) * 4 + 3, "lse[b=1,h=2,i=3]"},
+      {TensorName::kWeights, 4, "weights[b=0,h=0,i=0,j=4]"},
+      {TensorName::kDropoutMask, 5, "dropout_mask[b=0,h=0,i=1,j=0]"},
+      {TensorName::kY, (1 * 4 + 2) * 8 + 7, "y[b=1,t=2,c=7]"},
+      {TensorName::kStageK, (2 * 4 + 3) * 6 + 5, "k[b=0,h=2,t=3,c=5]"},
+      {TensorName::kAttended, 7, "attended[b=0,h=0,t=1,c=0]"},
+      {TensorName::kK, 6, "k[b=0,h=0,j=1,c=0]"},
+      {TensorName::kDQ, 6, "dq[b=0,h=0,i=1,c=0]"},
+      {TensorName::kDK, (1 * 3 + 2) * 5 * 6, "dk[b=1,h=2,j=0,c=0]"},
+      {TensorName::kDBias, 6, "dbias[b=0,h=0,i=1,j=1]"},
+      {TensorName::kDSink, 3, "dsink[h=3]"},
+      {TensorName::kDX, 9, "dx[b=0,t=1,c=1]"},
+      {TensorName::kDWk, 19, "dw_k[row=1,column=1]"},
+      {TensorName::kDBo, 3, "db_o[column=3]"}};
+  for (const auto& [tensor, n, name] : rows) {
+    const Grid grid(shape, tensor);
+    EXPECT_EQ(grid.name(n), name);
+    EXPECT_EQ(grid.index(grid.at(n)), n) << name;
+  }
 }
 
 TEST(Compare, NumbersReadBack) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/judging/empty_row.h"
 
+#include <limits>
 #include <vector>
 
 namespace qkvet::properties {
@@ -59,6 +60,24 @@ EmptyRow empty_row_of(const qkvet_dialect& dialect, const Case& value,
     if (one.lse != said.lse) said.lse = QKVET_EMPTY_LSE_UNSPECIFIED;
   }
   return said;
+}
+
+std::optional<double> declared_number(const EmptyRow& said, TensorName output) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+  if (output == TensorName::kO && said.o == QKVET_EMPTY_ROW_ZERO) return 0;
+  if (output == TensorName::kO && said.o == QKVET_EMPTY_ROW_NAN) return kNaN;
+  if (output != TensorName::kLse) return std::nullopt;
+  switch (said.lse) {
+    case QKVET_EMPTY_LSE_MINUS_INF:
+      return -kInfinity;
+    case QKVET_EMPTY_LSE_PLUS_INF:
+      return kInfinity;
+    case QKVET_EMPTY_LSE_NAN:
+      return kNaN;
+    default:
+      return std::nullopt;
+  }
 }
 
 bool empty_rows_are_zero(const qkvet_dialect& dialect) {

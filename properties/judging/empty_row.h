@@ -40,6 +40,9 @@ EmptyRow empty_row_of(const qkvet_dialect& dialect, EmptyBy by);
 // reason that the case does not show.
 EmptyRow empty_row_of(const qkvet_dialect& dialect, const Case& value,
                       std::optional<EmptyBy> also = {});
+// The number that all elements of such rows are declared to be, in o or in lse;
+// nullopt if none is, or their mean.
+std::optional<double> declared_number(const EmptyRow& said, TensorName output);
 // Whether o of such rows is declared to be 0 for every reason.
 bool empty_rows_are_zero(const qkvet_dialect& dialect);
 

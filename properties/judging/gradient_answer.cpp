@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "properties/judging/empty_row.h"
+#include "properties/judging/outputs.h"
 #include "properties/judging/visibility.h"
 #include "reference/options/rope.h"
 
@@ -25,13 +26,6 @@ bool some_row_is_empty(const Case& value) {
   return false;
 }
 
-// The lse that forward() returns for a row without a key; minus infinity if the
-// kernel does not declare one.
-double empty_lse(const EmptyRow& said) {
-  if (said.lse == QKVET_EMPTY_LSE_PLUS_INF) return kInfinity;
-  return said.lse == QKVET_EMPTY_LSE_NAN ? kNaN : -kInfinity;
-}
-
 }  // namespace
 
 std::string unsettled_gradient(const Case& value, const KernelInfo& kernel) {
@@ -39,8 +33,7 @@ std::string unsettled_gradient(const Case& value, const KernelInfo& kernel) {
   const bool zero = said.o == QKVET_EMPTY_ROW_ZERO;
   // With dropout it is given the result of its own forward().
   const bool known_lse =
-      value.dropout || said.lse == QKVET_EMPTY_LSE_MINUS_INF ||
-      said.lse == QKVET_EMPTY_LSE_PLUS_INF || said.lse == QKVET_EMPTY_LSE_NAN;
+      value.dropout || declared_number(said, TensorName::kLse);
   if ((zero && known_lse) || !some_row_is_empty(value)) return "";
   return zero ? "a row sees no key, and the kernel declares no lse of it "
                 "(empty_row_lse): what backward() would be given is not known"
@@ -86,7 +79,10 @@ void GradientAnswer::give(const Case& value, Inputs& inputs,
     if (forward_.visible[row] > 0) continue;
     const bool counted = forward_.visible[row] != kRowNotCounted;
     inputs.given_lse[row] =
-        counted ? empty_lse(empty_row_of(kernel.dialect, value)) : kNaN;
+        counted ? declared_number(empty_row_of(kernel.dialect, value),
+                                  TensorName::kLse)
+                      .value_or(-kInfinity)
+                : kNaN;
     std::fill_n(inputs.given_o.begin() + static_cast<ptrdiff_t>(row * width),
                 width, counted ? 0 : kNaN);
   }
@@ -118,20 +114,55 @@ GradientBound GradientAnswer::bound_for(const PrecisionModel& model) {
 }
 
 const Truth& GradientAnswer::truth_for(const PrecisionModel& model) {
-  for (const auto& known : known_)
-    if (known->model == model) return known->truth;
-  auto known = std::make_unique<Known>();
-  known->model = model;
-  known->gradient.problem = &problem_;
-  known->gradient.changes = &changes_;
-  if (twin_disagrees_.empty()) {
-    known->gradient.values = *truth_;
-    known->gradient.bound = bound_for(model);
-  }
-  known->truth.oracle = forward_;
-  known->truth.gradient = &known->gradient;
-  known_.push_back(std::move(known));
-  return known_.back()->truth;
+  return known_.get(model, Dtype::kF32, forward_, [&] {
+    return twin_disagrees_.empty()
+               ? gradient_truth(problem_, *truth_, bound_for(model))
+               : gradient_truth(problem_, {}, {});
+  });
+}
+
+const Truth& LayerGradientAnswer::truth_for(const PrecisionModel& model,
+                                            Dtype stage) {
+  return known_.get(model, stage, {}, [&] {
+    return gradient_truth(
+        problem_, truth_,
+        layer_backward_bound(problem_, forward_, truth_, model, stage));
+  });
+}
+
+GradientTruth gradient_truth(const GradientProblem& problem,
+                             GradientOutput values, GradientBound bound) {
+  GradientTruth truth;
+  truth.problem = &problem;
+  const auto add = [&](TensorName tensor, auto value, auto limit) {
+    truth.of[tensor] = {std::move(values.*value), std::move(bound.*limit),
+                        std::move(bound.reach.*value)};
+  };
+  using Output = GradientOutput;
+  using Limit = GradientBound;
+  add(TensorName::kDQ, &Output::q, &Limit::q);
+  add(TensorName::kDK, &Output::k, &Limit::k);
+  add(TensorName::kDV, &Output::v, &Limit::v);
+  add(TensorName::kDBias, &Output::bias, &Limit::bias);
+  add(TensorName::kDSink, &Output::sink, &Limit::sink);
+  return truth;
+}
+
+GradientTruth gradient_truth(const LayerGradientProblem& problem,
+                             LayerGradientOutput values,
+                             LayerGradientBound bound) {
+  using Output = LayerGradientOutput;
+  constexpr std::vector<double> Output::*kMembers[] = {
+      &Output::x,   &Output::w_q, &Output::w_k, &Output::w_v, &Output::w_o,
+      &Output::b_q, &Output::b_k, &Output::b_v, &Output::b_o};
+  GradientTruth truth;
+  truth.layer = &problem;
+  auto tensor = kLayerGradients.begin();
+  for (const auto member : kMembers)
+    truth.of[*tensor++] = {std::move(values.*member),
+                           std::move(bound.bound.*member),
+                           std::move(bound.reach.*member)};
+  return truth;
 }
 
 }  // namespace qkvet::properties

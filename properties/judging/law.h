@@ -22,12 +22,11 @@
 #include "reference/arithmetic/oracle.h"
 #include "reference/arithmetic/precision.h"
 #include "reference/bound/bound.h"
-#include "reference/gradient/gradient.h"
+#include "reference/layer/layer_gradient.h"
 
 namespace qkvet::properties {
 
 class Visibility;
-struct LayerGradientTruth;  // layer_gradient_answer.h
 
 // Changes the inputs of a case (exact doubles); they are stored afterwards.
 // With a variant it must give them the variant's shapes.
@@ -79,15 +78,24 @@ struct Plan {
   std::string unsupported;
 };
 
-// The gradients of one call, and their bound.
+// The gradients of one call, of attention or of a layer, and their bounds.
+struct Gradient {
+  std::vector<double> values, bound, reach;
+};
 struct GradientTruth {
+  // The one that was asked; it is moved again in some direction.
   const GradientProblem* problem = nullptr;
-  GradientOutput values;
-  GradientBound bound;
+  const LayerGradientProblem* layer = nullptr;
+  std::map<TensorName, Gradient> of;
   // The change of the forward pass when one input moves as a law moves it for
   // this case: by the gradient of that input, shared by all models.
   std::map<TensorName, double>* changes = nullptr;
 };
+GradientTruth gradient_truth(const GradientProblem& problem,
+                             GradientOutput values, GradientBound bound);
+GradientTruth gradient_truth(const LayerGradientProblem& problem,
+                             LayerGradientOutput values,
+                             LayerGradientBound bound);
 
 // The oracle's answer to one call, and the bound for the kernel's model. For a
 // backward call: the answer of its forward pass, and the gradients.
@@ -96,7 +104,6 @@ struct Truth {
   const Bound* bound = nullptr;
   const std::vector<double>* reach = nullptr;  // BoundFacts::reach()
   const GradientTruth* gradient = nullptr;
-  const LayerGradientTruth* layer_gradient = nullptr;  // of a layer's alone
 };
 
 // One call as the judge sees it.

@@ -3,9 +3,6 @@
 #ifndef QKVET_PROPERTIES_JUDGING_PLACEMENTS_H_
 #define QKVET_PROPERTIES_JUDGING_PLACEMENTS_H_
 
-#include <optional>
-#include <vector>
-
 #include "properties/judging/law.h"
 
 namespace qkvet::properties {
@@ -15,10 +12,13 @@ namespace qkvet::properties {
 // Another path for another address may then overflow; the bound shows where.
 bool may_overflow_in_f16(const Case& value, const KernelInfo& kernel);
 
-// Element n of the same output, its tensors in several places: a finding,
-// without its `where`, if it is NaN in some of them alone.
-std::optional<Finding> nan_in_one_placement(
-    const std::vector<std::vector<double>>& outputs, size_t n, Dtype dtype);
+// The call in each placement; in f16 the first with its truth.
+Plan plan_placements(const PlannedCall& call, const Case& value,
+                     const KernelInfo& kernel);
+
+// Judges such calls, or several groups of them: no number of an output is NaN
+// in some placements alone, unless its bound lets it overflow.
+Judgement judge_placements(const JudgeInput& input);
 
 }  // namespace qkvet::properties
 

@@ -76,19 +76,15 @@ PlannedCall call_with_plan(const Case& value, const KernelInfo& kernel,
 Judgement judge_of_call(const JudgeInput& input, size_t n) {
   const CallView& call = input.calls[n];
   Judgement judgement;
-  const auto compare = [&](const JudgeInput& own) {
-    compare_with_truth(own, call, TensorName::kO, judgement);
-    if (!call.outcome->lse.empty() && judgement.verdict != Verdict::kFailed)
-      compare_with_truth(own, call, TensorName::kLse, judgement);
-  };
   if (call.planned->variant) {
     const Case& variant = *call.planned->variant;
     const Visibility pairs(variant, *call.inputs,
                            ranges_in_window(input.kernel.dialect));
-    compare({variant, input.kernel, input.model, input.calls, &pairs,
-             input.same_bits});
+    compare_with_truth({variant, input.kernel, input.model, input.calls, &pairs,
+                        input.same_bits},
+                       call, judgement);
   } else {
-    compare(input);
+    compare_with_truth(input, call, judgement);
   }
   if (judgement.finding) judgement.finding->planned = static_cast<int32_t>(n);
   return judgement;
@@ -97,9 +93,7 @@ Judgement judge_of_call(const JudgeInput& input, size_t n) {
 bool must_be_right(const JudgeInput& input, size_t n, const char* looks,
                    Judgement& judgement) {
   Judgement own = judge_of_call(input, n);
-  judgement.compared += own.compared;
-  judgement.vacuous += own.vacuous;
-  keep_nearest(judgement, own);
+  add_counts(judgement, own);
   if (own.verdict != Verdict::kFailed) return true;
   own.finding->looks = looks;
   judgement.verdict = Verdict::kFailed;
@@ -110,9 +104,7 @@ bool must_be_right(const JudgeInput& input, size_t n, const char* looks,
 bool is_right_by_itself(const JudgeInput& input, size_t n,
                         Judgement& judgement) {
   const Judgement own = judge_of_call(input, n);
-  judgement.compared += own.compared;
-  judgement.vacuous += own.vacuous;
-  keep_nearest(judgement, own);
+  add_counts(judgement, own);
   if (own.verdict != Verdict::kFailed) return true;
   judgement.verdict = Verdict::kGaveUp;
   judgement.reason = "the run of a new plan is wrong by itself";

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "properties/calls/layer_gradient_calls.h"
+#include "properties/calls/gradient_calls.h"
 #include "properties/cases/generate.h"
 #include "properties/testing/fake_check.h"
 #include "properties/testing/fake_layer_gradients.h"

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <utility>
 
-#include "core/door/call_plan.h"
 #include "properties/calls/call_pairs.h"
 #include "properties/calls/other_data.h"
 #include "properties/judging/compare.h"
@@ -34,25 +33,22 @@ void put_all_other_data(const Case& value, int64_t, Inputs& inputs) {
 }
 
 void compare_calls_bit_for_bit(const JudgeInput& input, size_t first,
-                               size_t second, TensorName output, Dtype dtype,
-                               const std::function<std::string(int64_t)>& name,
+                               size_t second, TensorName output,
                                const char* first_name, const char* second_name,
-                               Judgement& judgement) {
-  const auto values = [&](size_t call) {
-    return as_doubles(input.calls[call].outcome->*output_member(output), dtype);
-  };
-  const std::vector<double> expected = values(first);
-  const std::vector<double> actual = values(second);
+                               Judgement& judgement, const std::string& place) {
+  const CallOutput one = output_of(input, input.calls[first], output);
+  const std::vector<double>& expected = one.values;
+  const std::vector<double> actual =
+      read_output(input, input.calls[second], output);
   for (size_t at = 0; at < expected.size() && at < actual.size(); ++at) {
     ++judgement.compared;
-    const bool same = expected[at] == actual[at] ||
-                      (std::isnan(expected[at]) && std::isnan(actual[at]));
-    if (same) continue;
+    if (equal_numbers(expected[at], actual[at])) continue;
     Finding finding;
-    finding.where = name(static_cast<int64_t>(at));
+    finding.where = place + one.grid.name(at);
     finding.expected =
-        number_text(expected[at], dtype) + " (" + first_name + ")";
-    finding.actual = number_text(actual[at], dtype) + " (" + second_name + ")";
+        number_text(expected[at], one.dtype) + " (" + first_name + ")";
+    finding.actual =
+        number_text(actual[at], one.dtype) + " (" + second_name + ")";
     finding.allowed = "the same bits";
     add_failure(judgement, std::move(finding));
     return;
@@ -60,12 +56,11 @@ void compare_calls_bit_for_bit(const JudgeInput& input, size_t first,
 }
 
 void compare_alone_with_at_once(const JudgeInput& input, size_t n,
-                                TensorName output, Dtype dtype,
-                                const std::function<std::string(int64_t)>& name,
-                                Judgement& judgement) {
+                                TensorName output, Judgement& judgement,
+                                const std::string& place) {
   Judgement own;
-  compare_calls_bit_for_bit(input, n, n + input.calls.size() / 2, output, dtype,
-                            name, "alone", "at once with other calls", own);
+  compare_calls_bit_for_bit(input, n, n + input.calls.size() / 2, output,
+                            "alone", "at once with other calls", own, place);
   judgement.compared += own.compared;
   if (!own.finding) return;
   own.finding->call = n + 1;

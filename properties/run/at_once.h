@@ -3,7 +3,6 @@
 #ifndef QKVET_PROPERTIES_RUN_AT_ONCE_H_
 #define QKVET_PROPERTIES_RUN_AT_ONCE_H_
 
-#include <functional>
 #include <string>
 
 #include "properties/judging/law.h"
@@ -21,19 +20,18 @@ void add_at_once(Plan& plan);
 void put_all_other_data(const Case& value, int64_t argument, Inputs& inputs);
 
 // Requires an output of two calls, given by their numbers, to have the same
-// bits; NaN is NaN and +0 is -0. `name` names an element.
+// bits, also where no law compares it with the truth; NaN is NaN and +0 is -0.
+// `place` stands before the name of an element.
 void compare_calls_bit_for_bit(const JudgeInput& input, size_t first,
-                               size_t second, TensorName output, Dtype dtype,
-                               const std::function<std::string(int64_t)>& name,
+                               size_t second, TensorName output,
                                const char* first_name, const char* second_name,
-                               Judgement& judgement);
+                               Judgement& judgement,
+                               const std::string& place = "");
 
-// Requires an output of call `n` made alone and at once to have the same bits;
-// NaN is NaN and +0 is -0. `name` names an element.
+// The same of call `n` made alone and at once.
 void compare_alone_with_at_once(const JudgeInput& input, size_t n,
-                                TensorName output, Dtype dtype,
-                                const std::function<std::string(int64_t)>& name,
-                                Judgement& judgement);
+                                TensorName output, Judgement& judgement,
+                                const std::string& place = "");
 
 }  // namespace qkvet::properties
 

@@ -65,8 +65,7 @@ void tell_numbers(const Case& value, TensorName tensor, const CallView& first,
   const std::vector<double> before = as_doubles(a, dtype);
   const std::vector<double> now = as_doubles(b, dtype);
   for (size_t n = 0; n < before.size(); ++n) {
-    if (before[n] == now[n] || (std::isnan(before[n]) && std::isnan(now[n])))
-      continue;
+    if (equal_numbers(before[n], now[n])) continue;
     finding.where += ", element " + std::to_string(n);
     finding.expected = number_text(before[n], dtype) + " (the first time)";
     finding.actual = number_text(now[n], dtype);

@@ -325,8 +325,16 @@ std::vector<const CallView*> answers(std::span<const CallView> calls) {
 
 }  // namespace
 
-bool sees_no_key(const CallView& call, int64_t row) {
-  return call.truth->oracle.visible[static_cast<size_t>(row)] == 0;
+bool sees_no_key(const CallView& call, const CallOutput& output, size_t n) {
+  return call.truth->oracle
+             .visible[n / static_cast<size_t>(output.grid.width())] == 0;
+}
+
+void name_in_story(size_t number, const CallView& call,
+                   const std::string& element, Finding& finding) {
+  finding.call = number;
+  finding.where = "call " + std::to_string(finding.call) + ", " +
+                  command_place(call) + ": " + element;
 }
 
 namespace {
@@ -334,27 +342,15 @@ namespace {
 void compare_answers(const JudgeInput& input, const CallView& plain,
                      const CallView& edited, TensorName tensor,
                      Judgement& judgement) {
-  const bool is_o = tensor == TensorName::kO;
-  const Dtype dtype =
-      is_o ? input.value.o_dtype : lse_dtype(input.value.o_dtype);
-  const auto read = [&](const CallView& call) {
-    return as_doubles(is_o ? call.outcome->o : call.outcome->lse, dtype);
-  };
-  const auto& bound = is_o ? plain.truth->bound->o : plain.truth->bound->lse;
-  const std::vector<double> first = read(edited), second = read(plain);
-  const int64_t width = is_o ? input.value.shape.dv : 1;
-  for (size_t n = 0; n < first.size(); ++n) {
-    if (sees_no_key(plain, static_cast<int64_t>(n) / width)) continue;
-    auto finding = compare_two_ways(
-        {first[n], second[n], 2 * bound[n], is_o ? (*plain.truth->reach)[n] : 0,
-         dtype, "here", "without it"},
-        judgement);
+  const CallOutput first = output_of(input, edited, tensor);
+  const CallOutput second = output_of(input, plain, tensor);
+  for (size_t n = 0; n < first.values.size(); ++n) {
+    if (sees_no_key(plain, second, n)) continue;
+    auto finding = compare_two_ways(first, n, "here", second, n, "without it",
+                                    {}, judgement);
     if (!finding) continue;
-    const Case step = step_case(input.value, *edited.planned->snapshot);
-    finding->call = call_number(input, edited);
-    finding->where = "call " + std::to_string(finding->call) + ", " +
-                     command_place(edited) + ": " +
-                     element_name(tensor, step.shape, static_cast<int64_t>(n));
+    name_in_story(call_number(input, edited), edited, first.grid.name(n),
+                  *finding);
     add_failure(judgement, std::move(*finding));
   }
 }
@@ -399,17 +395,15 @@ Judgement step_judgement(const JudgeInput& input, const CallView& call) {
 void compare_answer(const JudgeInput& input, const CallView& call,
                     size_t number, Judgement& judgement) {
   Judgement found = step_judgement(input, call);
-  judgement.compared += found.compared;
-  judgement.vacuous += found.vacuous;
-  judgement.worst_ratio = std::max(judgement.worst_ratio, found.worst_ratio);
+  found.nearest.reset();  // its place is in the step
+  add_counts(judgement, found);
   if (found.verdict == Verdict::kGaveUp) {
     judgement.verdict = found.verdict;
     judgement.reason = found.reason;
   }
   if (!found.finding) return;
-  found.finding->where = "call " + std::to_string(number) + ", " +
-                         command_place(call) + ": " + found.finding->where;
-  found.finding->call = number;
+  const std::string element = found.finding->where;
+  name_in_story(number, call, element, *found.finding);
   add_failure(judgement, std::move(*found.finding));
 }
 

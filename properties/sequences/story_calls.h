@@ -7,7 +7,7 @@
 #include <optional>
 #include <span>
 
-#include "properties/judging/law.h"
+#include "properties/judging/outputs.h"
 #include "properties/sequences/played_story.h"
 
 namespace qkvet::properties {
@@ -48,9 +48,13 @@ class EditedStory {
   std::vector<bool> inserted_;
 };
 
-// Whether a mask hides all keys of a row [H,Tq]. The dialect and the law that
-// compares with the history decide what such a row holds.
-bool sees_no_key(const CallView& call, int64_t row);
+// Whether a mask hides all keys of an element's row. The dialect and the law
+// that compares with the history decide what such a row holds.
+bool sees_no_key(const CallView& call, const CallOutput& output, size_t n);
+
+// Names the call and the element: "call 3, step.a.2: o[b=0,h=0,i=1,c=2]".
+void name_in_story(size_t number, const CallView& call,
+                   const std::string& element, Finding& finding);
 
 // Compares the answers of the second story with those of the first. They are
 // the same except for the insertions: both are near the same numbers.

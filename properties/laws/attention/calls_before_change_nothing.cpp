@@ -105,16 +105,12 @@ std::vector<Step> steps_of(const Case& value) {
 
 Judgement against_truth(const JudgeInput& input, const CallView& call) {
   Judgement judgement;
-  compare_with_truth(input, call, TensorName::kO, judgement);
-  if (!call.outcome->lse.empty() && judgement.verdict != Verdict::kFailed)
-    compare_with_truth(input, call, TensorName::kLse, judgement);
+  compare_with_truth(input, call, judgement);
   return judgement;
 }
 
 void add(const Judgement& other, Judgement& judgement) {
-  judgement.compared += other.compared;
-  judgement.vacuous += other.vacuous;
-  keep_nearest(judgement, other);
+  add_counts(judgement, other);
   if (other.verdict == Verdict::kFailed) {
     judgement.verdict = other.verdict;
     judgement.finding = other.finding;

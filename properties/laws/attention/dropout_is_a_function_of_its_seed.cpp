@@ -84,7 +84,9 @@ void must_be_same(const JudgeInput& input, const std::vector<uint8_t>& first,
   const auto [one, other] =
       std::mismatch(first.begin(), first.end(), again.begin());
   if (one == first.end()) return;
-  fail(judgement, mask_place(input.value.shape, one - first.begin()),
+  fail(judgement,
+       element_name(TensorName::kDropoutMask, input.value.shape,
+                    one - first.begin()),
        *one != 0 ? "1, as before" : "0, as before",
        *one != 0 ? "0 with other data and three threads"
                  : "1 with other data and three threads",

@@ -41,7 +41,7 @@ Judgement judge(const JudgeInput& input) {
     ++judgement.compared;
     if ((*kept)[n] == 1) continue;
     Finding finding;
-    finding.where = mask_place(s, at);
+    finding.where = element_name(TensorName::kDropoutMask, s, at);
     finding.expected = "1: with p = 0 every weight is kept";
     finding.actual = "0";
     add_failure(judgement, std::move(finding));

@@ -51,42 +51,20 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
   return plan;
 }
 
-// Rows over no keys at all: the mean of nothing may be anything.
-bool is_declared_value(const EmptyRow& said, bool is_o, double x) {
-  const double infinity = std::numeric_limits<double>::infinity();
-  if (is_o && said.o == QKVET_EMPTY_ROW_ZERO) return x == 0;
-  if (is_o && said.o == QKVET_EMPTY_ROW_NAN) return std::isnan(x);
-  if (is_o) return true;
-  switch (said.lse) {
-    case QKVET_EMPTY_LSE_MINUS_INF:
-      return x == -infinity;
-    case QKVET_EMPTY_LSE_PLUS_INF:
-      return x == infinity;
-    case QKVET_EMPTY_LSE_NAN:
-      return std::isnan(x);
-    default:
-      return true;
-  }
-}
-
 void judge_tensor(const JudgeInput& input, const CallView& call,
                   TensorName tensor, Judgement& judgement) {
-  const bool is_o = tensor == TensorName::kO;
-  const Dtype dtype =
-      is_o ? input.value.o_dtype : lse_dtype(input.value.o_dtype);
-  const std::vector<double> actual =
-      as_doubles(is_o ? call.outcome->o : call.outcome->lse, dtype);
-  const EmptyRow said =
-      empty_row_of(input.kernel.dialect, *call.planned->variant);
-  for (size_t n = 0; n < actual.size(); ++n) {
+  const CallOutput output = output_of(input, call, tensor);
+  // Rows over no keys at all: the mean of nothing may be anything.
+  const std::optional<double> declared = declared_number(
+      empty_row_of(input.kernel.dialect, *call.planned->variant), tensor);
+  for (size_t n = 0; n < output.values.size(); ++n) {
     ++judgement.compared;
-    if (is_declared_value(said, is_o, actual[n])) continue;
+    if (!declared || equal_numbers(output.values[n], *declared)) continue;
     Finding finding;
-    finding.where = element_name(tensor, call.planned->variant->shape,
-                                 static_cast<int64_t>(n)) +
-                    std::string(" with ") + kNames[call.planned->argument];
+    finding.where = output.grid.name(n) + std::string(" with ") +
+                    kNames[call.planned->argument];
     finding.expected = "what is declared for a row that sees no key";
-    finding.actual = number_text(actual[n], dtype);
+    finding.actual = number_text(output.values[n], output.dtype);
     finding.ratio = std::numeric_limits<double>::infinity();
     finding.looks = "an empty extent leaves an output as it was, or divides";
     add_failure(judgement, std::move(finding));

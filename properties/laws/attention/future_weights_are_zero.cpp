@@ -68,36 +68,6 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
   return plan;
 }
 
-void judge_outputs(const JudgeInput& input, Judgement& judgement) {
-  const Shape& s = input.value.shape;
-  const std::vector<double> o =
-      as_doubles(input.calls[0].outcome->o, input.value.o_dtype);
-  for (int64_t c = 0; c < s.dv; ++c) {
-    const int64_t last = step_row(input.value, c);
-    for (int64_t bh = 0; bh < s.B * s.H; ++bh)
-      for (int64_t i = 0; i <= last; ++i) {
-        if (visible_keys(input.value, i) == 0) continue;
-        const int64_t n = (bh * s.Tq + i) * s.dv + c;
-        compare_with_zero(TensorName::kO, s, n, o[static_cast<size_t>(n)],
-                          input.value.o_dtype, judgement);
-      }
-  }
-}
-
-void judge_weights(const JudgeInput& input, Judgement& judgement) {
-  const Shape& s = input.value.shape;
-  const std::vector<double> weights =
-      as_doubles(input.calls[0].outcome->weights, input.value.o_dtype);
-  for (size_t n = 0; n < weights.size(); ++n) {
-    const auto j = static_cast<int64_t>(n) % s.Tk;
-    const auto i = static_cast<int64_t>(n) / s.Tk % s.Tq;
-    const int64_t visible = visible_keys(input.value, i);
-    if (visible == 0 || j < visible) continue;
-    compare_with_zero(TensorName::kWeights, s, static_cast<int64_t>(n),
-                      weights[n], input.value.o_dtype, judgement);
-  }
-}
-
 // Whether every row could be a mean of the values of its head, hidden ones
 // included: its weights sum to 1, and channels that step up later get none. A
 // row that sees a key of a step has a share of it, whatever else takes part.
@@ -126,8 +96,16 @@ bool are_means(const JudgeInput& input) {
 
 Judgement judge(const JudgeInput& input) {
   Judgement judgement;
-  judge_outputs(input, judgement);
-  judge_weights(input, judgement);
+  const Case& value = input.value;
+  compare_with_zero(
+      input, input.calls[0], {TensorName::kO, TensorName::kWeights},
+      [&](const Element& at) {
+        const int64_t visible = visible_keys(value, at.i);
+        if (visible == 0) return false;
+        return at.tensor == TensorName::kO ? at.i <= step_row(value, at.x)
+                                           : at.x >= visible;
+      },
+      "", judgement);
   if (judgement.finding && are_means(input))
     judgement.finding->looks =
         "a later key takes part: V is 1 there and 0 at every visible key";

@@ -128,29 +128,16 @@ std::optional<Finding> compare_with_mean(const JudgeInput& input,
                             judgement);
 }
 
-// "" if the dialect does not declare it.
-std::string expected_o(int32_t empty_row) {
-  return empty_row == QKVET_EMPTY_ROW_ZERO  ? "0"
-         : empty_row == QKVET_EMPTY_ROW_NAN ? "nan"
-                                            : "";
-}
-std::string expected_lse(int32_t empty_row_lse) {
-  return empty_row_lse == QKVET_EMPTY_LSE_MINUS_INF  ? "-inf"
-         : empty_row_lse == QKVET_EMPTY_LSE_PLUS_INF ? "inf"
-         : empty_row_lse == QKVET_EMPTY_LSE_NAN      ? "nan"
-                                                     : "";
-}
-
-std::optional<Finding> compare_with_text(const std::string& expected,
-                                         double actual, Dtype dtype,
-                                         Judgement& judgement) {
-  if (expected.empty()) return std::nullopt;
+std::optional<Finding> compare_with_declared(std::optional<double> expected,
+                                             double actual, Dtype dtype,
+                                             Judgement& judgement) {
+  if (!expected) return std::nullopt;
   ++judgement.compared;
-  const std::string text = actual == 0 ? "0" : number_text(actual, dtype);
-  if (text == expected) return std::nullopt;
+  if (equal_numbers(actual, *expected)) return std::nullopt;
   Finding finding;
-  finding.expected = expected + " (declared for a row that sees no key)";
-  finding.actual = text;
+  finding.expected =
+      number_text(*expected, dtype) + " (declared for a row that sees no key)";
+  finding.actual = number_text(actual, dtype);
   finding.ratio = std::numeric_limits<double>::infinity();
   return finding;
 }
@@ -158,28 +145,24 @@ std::optional<Finding> compare_with_text(const std::string& expected,
 void judge_tensor(const JudgeInput& input, size_t number, TensorName tensor,
                   Judgement& judgement) {
   const Case& value = input.value;
-  const Shape& s = value.shape;
   const CallView& call = input.calls[number];
   const EmptyRow said = said_of(input.kernel, value, number);
-  const bool is_o = tensor == TensorName::kO;
-  const CallOutcome& outcome = *call.outcome;
-  const Dtype dtype = is_o ? value.o_dtype : lse_dtype(value.o_dtype);
-  const std::vector<double> actual =
-      as_doubles(is_o ? outcome.o : outcome.lse, dtype);
-  const std::string text = is_o ? expected_o(said.o) : expected_lse(said.lse);
-  const bool mean = is_o && said.o == QKVET_EMPTY_ROW_MEAN;
-  for (size_t at = 0; at < actual.size(); ++at) {
-    const auto n = static_cast<int64_t>(at);
-    const int64_t row = n / (is_o ? s.dv : 1);
-    const int64_t b = row / s.Tq / s.H, h = row / s.Tq % s.H, i = row % s.Tq;
-    if (!input.visibility->counted(b, i) ||
-        input.visibility->keys(b, h, i) != 0)
+  const std::vector<double> actual = read_output(input, call, tensor);
+  const Dtype dtype = output_dtype(input, tensor);
+  const Grid grid(value.shape, tensor);
+  const std::optional<double> declared = declared_number(said, tensor);
+  const bool mean = tensor == TensorName::kO && said.o == QKVET_EMPTY_ROW_MEAN;
+  for (size_t n = 0; n < actual.size(); ++n) {
+    const Element at = grid.at(n);
+    if (!input.visibility->counted(at.b, at.i) ||
+        input.visibility->keys(at.b, at.h, at.i) != 0)
       continue;
     auto finding =
-        mean ? compare_with_mean(input, call, n, actual[at], judgement)
-             : compare_with_text(text, actual[at], dtype, judgement);
+        mean ? compare_with_mean(input, call, static_cast<int64_t>(n),
+                                 actual[n], judgement)
+             : compare_with_declared(declared, actual[n], dtype, judgement);
     if (!finding) continue;
-    finding->where = element_name(tensor, s, n);
+    finding->where = grid.name(n);
     finding->planned = static_cast<int32_t>(number);
     finding->looks =
         number == 0 ? "a row that sees no key is not what the dialect says"

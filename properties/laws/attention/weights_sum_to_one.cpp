@@ -4,10 +4,9 @@
 // far tighter than agreement's: a lost or doubled key, a denominator over the
 // wrong keys or a missing rescale shows at once.
 #include <cmath>
-#include <limits>
 
+#include "properties/calls/sum_of_weights.h"
 #include "properties/judging/compare.h"
-#include "properties/judging/law.h"
 
 namespace qkvet::properties {
 namespace of_weights_sum_to_one {
@@ -35,49 +34,13 @@ Plan plan(const Case&, const KernelInfo& kernel) {
   return plan;
 }
 
-void judge_returned_weights(const JudgeInput& input, Judgement& judgement) {
-  const Shape& s = input.value.shape;
-  const CallView& call = input.calls[0];
-  const std::vector<double> weights =
-      as_doubles(call.outcome->weights, input.value.o_dtype);
-  for (size_t row = 0; row * static_cast<size_t>(s.Tk) < weights.size();
-       ++row) {
-    if (call.truth->oracle.visible[row] <= 0) continue;
-    double sum = 0;  // in double: its own error is far below the bound
-    for (int64_t j = 0; j < s.Tk; ++j)
-      sum += weights[row * static_cast<size_t>(s.Tk) + static_cast<size_t>(j)];
-    const double bound = call.truth->bound->row_sum[row];
-    // Scores that overflow on the way: the weights may be anything, including
-    // NaN.
-    if (bound == std::numeric_limits<double>::infinity()) {
-      ++judgement.vacuous;
-      continue;
-    }
-    const double error = std::fabs(sum - 1);
-    ++judgement.compared;
-    if (error <= bound) {
-      keep_ratio(judgement, error == 0 ? 0 : error / bound);
-      continue;
-    }
-    Finding finding;
-    finding.where = "sum over j of " +
-                    element_name(TensorName::kLse, s, static_cast<int64_t>(row))
-                        .replace(0, 3, "weights");
-    finding.expected = "1";
-    finding.actual = number_text(sum, Dtype::kF64);
-    finding.allowed = number_text(1 - bound, Dtype::kF64) + " .. " +
-                      number_text(1 + bound, Dtype::kF64);
-    finding.ratio = error > 0 ? error / bound : INFINITY;
-    add_failure(judgement, std::move(finding));
-  }
-}
-
 Judgement judge(const JudgeInput& input) {
   Judgement judgement;
   const auto count = static_cast<size_t>(input.value.shape.o_elements());
   compare_with_known(input, input.calls[0], std::vector<double>(count, 1),
                      judgement);
-  judge_returned_weights(input, judgement);
+  compare_weights_with_one(input, input.calls[0].truth->bound->row_sum,
+                           input.calls[0].truth->oracle.visible, judgement);
   return judgement;
 }
 

@@ -57,16 +57,9 @@ Judgement judge(const JudgeInput& input) {
     compare_lengths(input, n, judgement);
     const Snapshot& snapshot = *call.planned->snapshot;
     if (snapshot.queries == 0) continue;
-    const Shape shape = step_case(input.value, snapshot).shape;
-    for (const TensorName tensor : {TensorName::kO, TensorName::kLse})
-      compare_alone_with_at_once(
-          input, n, tensor,
-          tensor == TensorName::kO ? input.value.o_dtype
-                                   : lse_dtype(input.value.o_dtype),
-          [&](int64_t at) {
-            return command_place(call) + ": " + element_name(tensor, shape, at);
-          },
-          judgement);
+    for (const TensorName tensor : kOAndLse)
+      compare_alone_with_at_once(input, n, tensor, judgement,
+                                 command_place(call) + ": ");
   }
   return judgement;
 }

@@ -64,16 +64,9 @@ void compare_command(const JudgeInput& input, size_t first, size_t second,
   }
   const Snapshot& snapshot = *before.planned->snapshot;
   if (snapshot.queries == 0) return;
-  const Shape shape = step_case(input.value, snapshot).shape;
-  const Dtype of_o = input.value.o_dtype;
-  for (const TensorName tensor : {TensorName::kO, TensorName::kLse})
-    compare_calls_bit_for_bit(
-        input, first, second, tensor,
-        tensor == TensorName::kO ? of_o : lse_dtype(of_o),
-        [&](int64_t at) {
-          return command_place(before) + ": " + element_name(tensor, shape, at);
-        },
-        "before", name, judgement);
+  for (const TensorName tensor : kOAndLse)
+    compare_calls_bit_for_bit(input, first, second, tensor, "before", name,
+                              judgement, command_place(before) + ": ");
 }
 
 // The number of the story's calls: up to the second create.

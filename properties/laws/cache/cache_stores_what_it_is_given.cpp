@@ -82,13 +82,11 @@ void compare(const JudgeInput& input, const CallView& call,
     const double given = stored.given[n];
     if (n < actual.size() && is_stored(actual[n], given, allowed)) continue;
     Finding finding;
-    finding.call = call_number(input, call);
     const int64_t heads = input.value.shape.Hkv;
     const Shape shape = {1,      heads,        heads,       tokens,
                          tokens, stored.width, stored.width};
-    finding.where = "call " + std::to_string(finding.call) + ", " +
-                    command_place(call) + ": " +
-                    element_name(stored.tensor, shape, at);
+    name_in_story(call_number(input, call), call,
+                  element_name(stored.tensor, shape, at), finding);
     finding.expected = number_text(given, Dtype::kF32);
     if (allowed > 0)
       finding.allowed = "within " + number_text(allowed, Dtype::kF32);

@@ -3,6 +3,7 @@
 // bound of the declared arithmetic. Elements that are exactly zero for every
 // kernel (keys that no row sees, rows without a key) have the bound 0.
 #include "properties/calls/gradient_calls.h"
+#include "properties/judging/compare.h"
 
 namespace qkvet::properties {
 namespace of_backward_agrees_with_oracle {
@@ -17,7 +18,7 @@ Plan plan(const Case&, const KernelInfo&) {
 
 Judgement judge(const JudgeInput& input) {
   Judgement judgement;
-  compare_gradients_with_truth(input, input.calls[0], judgement);
+  compare_with_truth(input, input.calls[0], judgement);
   return judgement;
 }
 

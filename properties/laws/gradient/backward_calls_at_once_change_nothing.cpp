@@ -21,13 +21,13 @@ Plan plan(const Case&, const KernelInfo& kernel) {
 Judgement judge(const JudgeInput& input) {
   Judgement judgement;
   for (size_t n = 0; n < input.calls.size() / 2; ++n) {
-    GradientPair pair;
+    CallPair pair;
     pair.first = n;
     pair.second = n + input.calls.size() / 2;
     pair.first_name = "alone";
     pair.second_name = "at once with other calls";
     pair.looks = "calls of several threads share memory";
-    compare_gradients_bit_for_bit(input, pair, judgement);
+    compare_bit_for_bit(input, pair, judgement);
   }
   return judgement;
 }

@@ -14,15 +14,14 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
 Judgement judge(const JudgeInput& input) {
   return judge_calls_before(
       input, {[&](size_t second, const char* name, Judgement& judgement) {
-                GradientPair pair;
+                CallPair pair;
                 pair.second = second;
                 pair.first_name = "before";
                 pair.second_name = name;
-                compare_gradients_bit_for_bit(input, pair, judgement);
+                compare_bit_for_bit(input, pair, judgement);
               },
               [&](size_t call, Judgement& judgement) {
-                compare_gradients_with_truth(input, input.calls[call],
-                                             judgement);
+                compare_with_truth(input, input.calls[call], judgement);
               }});
 }
 

@@ -41,10 +41,10 @@ Plan plan(const Case&, const KernelInfo& kernel) {
 Judgement judge(const JudgeInput& input) {
   Judgement judgement;
   const Kept kept = kept_one(input.value);
-  GradientPair pair;
+  CallPair pair;
   pair.first_name = "before";
   pair.second_name = "after the others changed";
-  pair.map = [&](const GradientElement& at) -> std::optional<GradientElement> {
+  pair.map = [&](const Element& at) -> std::optional<Element> {
     const bool of_keys =
         at.tensor == TensorName::kDK || at.tensor == TensorName::kDV;
     const int64_t head = of_keys ? at.h : at.h / input.value.shape.group();
@@ -54,8 +54,7 @@ Judgement judge(const JudgeInput& input) {
     return at;
   };
   pair.looks = "data of another head or member reaches this one";
-  compare_gradients_as_claimed(input, pair, QKVET_FLAG_OTHER_DATA_INVARIANT,
-                               judgement);
+  compare_as_claimed(input, pair, QKVET_FLAG_OTHER_DATA_INVARIANT, judgement);
   return judgement;
 }
 

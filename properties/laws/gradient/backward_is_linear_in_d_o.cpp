@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "properties/calls/call_pairs.h"
 #include "properties/calls/gradient_calls.h"
+#include "properties/judging/compare.h"
 
 namespace qkvet::properties {
 namespace of_backward_is_linear_in_d_o {
@@ -61,35 +61,22 @@ bool weights_are_moderate(const JudgeInput& input, const CallView& call) {
   return true;
 }
 
-void judge_zero(const JudgeInput& input, Judgement& judgement) {
-  for (const TensorName tensor : kGradients) {
-    const std::vector<double> values =
-        read_gradient(input, input.calls[2], tensor);
-    for (size_t n = 0; n < values.size(); ++n) {
-      const GradientElement at =
-          gradient_element(input.value.shape, tensor, static_cast<int64_t>(n));
-      if (gradient_counts(input.value, at))
-        compare_gradient_with_zero(input, at, values[n], judgement);
-    }
-  }
-  if (judgement.finding)
-    judgement.finding->looks = "dO is zero, and the gradient is not";
-}
-
 Judgement judge(const JudgeInput& input) {
   Judgement judgement;
-  judge_zero(input, judgement);
+  compare_with_zero(
+      input, input.calls[2], kGradients,
+      [&](const Element& at) { return counts(input, at); },
+      "dO is zero, and the gradient is not", judgement);
   if (judgement.finding || !weights_are_moderate(input, input.calls[0]))
     return judgement;
-  GradientPair pair;
+  CallPair pair;
   pair.first_name = "-8 times the gradient for dO";
   pair.second_name = "the gradient for -8 dO";
   pair.factor = kFactor;
   pair.looks =
       "dO, or what is made of it, is cut off, rounded on a grid of its own, "
       "or added to something else";
-  compare_gradients_as_claimed(input, pair, QKVET_FLAG_POWER_OF_TWO_INVARIANT,
-                               judgement);
+  compare_as_claimed(input, pair, QKVET_FLAG_POWER_OF_TWO_INVARIANT, judgement);
   return judgement;
 }
 

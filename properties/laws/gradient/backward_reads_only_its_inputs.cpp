@@ -5,7 +5,6 @@
 // and all elements that were never written, whichever law about gradients made
 // the call.
 #include "properties/calls/gradient_calls.h"
-#include "properties/judging/gradient_judging.h"
 #include "properties/judging/placements.h"
 
 namespace qkvet::properties {
@@ -13,51 +12,8 @@ namespace of_backward_reads_only_its_inputs {
 
 Case constrain(Case value) { return value; }
 
-// In f16 a stage may overflow on the path of one placement and not on that of
-// another: the bound shows where that is allowed.
 Plan plan(const Case& value, const KernelInfo& kernel) {
-  Plan plan;
-  for (int i = 0; i < kPlacementCount; ++i) {
-    PlannedCall call =
-        backward_call(/*truth=*/i == 0 && may_overflow_in_f16(value, kernel));
-    call.placement = static_cast<Placement>(i);
-    plan.calls.push_back(call);
-  }
-  return plan;
-}
-
-void compare_placements(const JudgeInput& input, TensorName tensor,
-                        Judgement& judgement) {
-  std::vector<std::vector<double>> outputs;
-  for (const CallView& call : input.calls)
-    outputs.push_back(read_gradient(input, call, tensor));
-  const Dtype dtype = storage_type(input.value, tensor);
-  const Truth* const truth = input.calls[0].truth;
-  const std::vector<double>* const bound =
-      truth == nullptr ? nullptr : &bound_of(truth->gradient->bound, tensor);
-  for (size_t n = 0; n < outputs[0].size(); ++n) {
-    const auto at = static_cast<int64_t>(n);
-    if (!gradient_counts(input.value,
-                         gradient_element(input.value.shape, tensor, at)))
-      continue;
-    if (bound != nullptr && !std::isfinite((*bound)[n])) {
-      ++judgement.vacuous;
-      continue;
-    }
-    ++judgement.compared;
-    auto finding = nan_in_one_placement(outputs, n, dtype);
-    if (!finding) continue;
-    finding->where = gradient_name(input.value.shape, tensor, at);
-    add_failure(judgement, std::move(*finding));
-    return;
-  }
-}
-
-Judgement judge(const JudgeInput& input) {
-  Judgement judgement;
-  for (const TensorName tensor : kGradients)
-    compare_placements(input, tensor, judgement);
-  return judgement;
+  return plan_placements(backward_call(/*truth=*/false), value, kernel);
 }
 
 }  // namespace of_backward_reads_only_its_inputs
@@ -77,6 +33,6 @@ extern constinit const Law backward_reads_only_its_inputs{
            .allows = kAllowGradients | QKVET_OPTION_EMPTY_EXTENTS},
     of_backward_reads_only_its_inputs::constrain,
     of_backward_reads_only_its_inputs::plan,
-    of_backward_reads_only_its_inputs::judge};
+    judge_placements};
 
 }  // namespace qkvet::properties

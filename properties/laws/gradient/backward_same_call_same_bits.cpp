@@ -32,7 +32,7 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
 Judgement judge(const JudgeInput& input) {
   Judgement judgement;
   for (size_t n = 2; n < input.calls.size(); n += 2) {
-    GradientPair pair;
+    CallPair pair;
     pair.second = n;
     pair.first_name = "the first time";
     const std::string name = std::string("again, after a call with ") +
@@ -41,7 +41,7 @@ Judgement judge(const JudgeInput& input) {
     pair.looks =
         "something is left over from another call: a sum that does not begin "
         "at zero, or is added up in another order each time";
-    compare_gradients_bit_for_bit(input, pair, judgement);
+    compare_bit_for_bit(input, pair, judgement);
   }
   return judgement;
 }

@@ -23,13 +23,12 @@ Plan plan(const Case&, const KernelInfo& kernel) {
 Judgement judge(const JudgeInput& input) {
   Judgement judgement;
   for (size_t n = 1; n < input.calls.size(); ++n) {
-    GradientPair pair;
+    CallPair pair;
     pair.second = n;
     pair.first_name = "with one thread";
     pair.second_name = n == 1 ? "with two threads" : "with three threads";
     pair.looks = "the work is divided so that parts are lost or raced for";
-    compare_gradients_as_claimed(input, pair, QKVET_FLAG_THREADS_INVARIANT,
-                                 judgement);
+    compare_as_claimed(input, pair, QKVET_FLAG_THREADS_INVARIANT, judgement);
   }
   return judgement;
 }

@@ -34,7 +34,7 @@ bool same_mask(const JudgeInput& input, const std::vector<uint8_t>& forward,
     ++judgement.compared;
     if (forward[n] == backward[n]) continue;
     Finding finding;
-    finding.where = mask_place(s, at);
+    finding.where = element_name(TensorName::kDropoutMask, s, at);
     finding.expected = std::to_string(forward[n]) + " (forward)";
     finding.actual = std::to_string(backward[n]) + " (backward)";
     finding.allowed = "the same mask";
@@ -61,7 +61,7 @@ Judgement judge(const JudgeInput& input) {
   DropoutAnswer answer(input, given, *forward);
   CallView call = input.calls[last];
   call.truth = &answer.backward();
-  compare_gradients_with_truth(input, call, judgement);
+  compare_with_truth(input, call, judgement);
   return judgement;
 }
 

@@ -58,32 +58,23 @@ Plan plan(const Case& value, const KernelInfo&) {
 
 Judgement judge(const JudgeInput& input) {
   Judgement judgement;
-  const Shape& s = input.value.shape;
   const Visibility& visibility = *input.visibility;
   const int64_t key = chosen_key(input.value, visibility);
-  const auto must_be_zero = [&](const GradientElement& at) {
-    if (!gradient_counts(input.value, at)) return false;
+  const auto must_be_zero = [&](const Element& at) {
+    if (!counts(input, at)) return false;
     const bool of_keys =
         at.tensor == TensorName::kDK || at.tensor == TensorName::kDV;
-    if (of_keys) return at.t == key;
-    return visibility.counted(at.b, at.t) &&
-           visibility.sees(at.b, at.h, at.t, key);
+    if (of_keys) return at.i == key;
+    return visibility.counted(at.b, at.i) &&
+           visibility.sees(at.b, at.h, at.i, key);
   };
-  for (const TensorName tensor : {TensorName::kDQ, TensorName::kDK,
-                                  TensorName::kDV, TensorName::kDBias}) {
-    const std::vector<double> values =
-        read_gradient(input, input.calls[0], tensor);
-    for (size_t n = 0; n < values.size(); ++n) {
-      const GradientElement at =
-          gradient_element(s, tensor, static_cast<int64_t>(n));
-      if (must_be_zero(at))
-        compare_gradient_with_zero(input, at, values[n], judgement);
-    }
-  }
-  if (judgement.finding)
-    judgement.finding->looks =
-        "dO is zero in every row that sees this key: what flows here comes "
-        "from a row that must not see it, or from another row's dO";
+  compare_with_zero(
+      input, input.calls[0],
+      {TensorName::kDQ, TensorName::kDK, TensorName::kDV, TensorName::kDBias},
+      must_be_zero,
+      "dO is zero in every row that sees this key: what flows here comes from "
+      "a row that must not see it, or from another row's dO",
+      judgement);
   return judgement;
 }
 

@@ -19,13 +19,13 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
 
 Judgement judge(const JudgeInput& input) {
   Judgement judgement;
-  GradientPair pair;
+  CallPair pair;
   pair.first_name = "lists of keys";
   pair.second_name = "a mask of the same pairs";
   pair.looks =
       "what a row adds goes to other keys than its list names, or to one of "
       "them more than once";
-  compare_gradients_within_bounds(input, pair, judgement);
+  compare_within_bounds(input, pair, judgement);
   return judgement;
 }
 

@@ -34,13 +34,13 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
 
 Judgement judge(const JudgeInput& input) {
   Judgement judgement;
-  GradientPair pair;
+  CallPair pair;
   pair.first_name = "a mask";
   pair.second_name = "a bias of 0 and -infinity";
   pair.looks =
       "a bias of -infinity does not hide its pair as a mask does: the "
       "difference of two infinities is NaN";
-  compare_gradients_within_bounds(input, pair, judgement);
+  compare_within_bounds(input, pair, judgement);
   return judgement;
 }
 

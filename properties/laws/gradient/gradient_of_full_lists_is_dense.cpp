@@ -17,13 +17,13 @@ Plan plan(const Case& value, const KernelInfo&) {
 
 Judgement judge(const JudgeInput& input) {
   Judgement judgement;
-  GradientPair pair;
+  CallPair pair;
   pair.first_name = "with all keys listed";
   pair.second_name = "without lists";
   pair.looks =
       "a listed key gets nothing, or one that is not there gets something: "
       "entries behind those of all keys are -1";
-  compare_gradients_within_bounds(input, pair, judgement);
+  compare_within_bounds(input, pair, judgement);
   return judgement;
 }
 

@@ -13,12 +13,12 @@ Plan plan(const Case& value, const KernelInfo&) {
 
 Judgement judge(const JudgeInput& input) {
   Judgement judgement;
-  GradientPair pair;
+  CallPair pair;
   pair.first_name = "the lists as they were";
   pair.second_name = "the same keys in another order";
   pair.looks =
       "where a key stands in a list decides what it gets, or which key gets it";
-  compare_gradients_within_bounds(input, pair, judgement);
+  compare_within_bounds(input, pair, judgement);
   return judgement;
 }
 

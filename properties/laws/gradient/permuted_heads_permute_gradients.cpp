@@ -66,13 +66,13 @@ Judgement judge(const JudgeInput& input) {
   Judgement judgement;
   const Case& value = input.value;
   const bool bitwise = claimed(value, input.kernel);
-  GradientPair pair;
+  CallPair pair;
   pair.first_name = "heads in order";
   pair.second_name = "heads permuted";
-  pair.map = [&](const GradientElement& at) -> std::optional<GradientElement> {
+  pair.map = [&](const Element& at) -> std::optional<Element> {
     const bool of_keys =
         at.tensor == TensorName::kDK || at.tensor == TensorName::kDV;
-    GradientElement to = at;
+    Element to = at;
     to.h = of_keys ? place_of_kv_head(value, at.h) : place_of_head(value, at.h);
     if (!members_move(value)) return to;
     if (at.tensor != TensorName::kDSink)
@@ -83,9 +83,9 @@ Judgement judge(const JudgeInput& input) {
   };
   pair.looks = "where a head or member stands decides what its gradient is";
   if (bitwise)
-    compare_gradients_bit_for_bit(input, pair, judgement);
+    compare_bit_for_bit(input, pair, judgement);
   else
-    compare_gradients_within_bounds(input, pair, judgement);
+    compare_within_bounds(input, pair, judgement);
   return judgement;
 }
 

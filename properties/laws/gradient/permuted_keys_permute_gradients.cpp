@@ -28,18 +28,18 @@ Plan plan(const Case&, const KernelInfo&) {
 
 Judgement judge(const JudgeInput& input) {
   Judgement judgement;
-  GradientPair pair;
+  CallPair pair;
   pair.first_name = "keys in order";
   pair.second_name = "keys permuted";
-  pair.map = [&](const GradientElement& at) {
-    GradientElement to = at;
+  pair.map = [&](const Element& at) {
+    Element to = at;
     if (at.tensor == TensorName::kDK || at.tensor == TensorName::kDV)
-      to.t = place_of_key(input.value, at.t);
+      to.i = place_of_key(input.value, at.i);
     if (at.tensor == TensorName::kDBias) to.x = place_of_key(input.value, at.x);
     return std::optional(to);
   };
   pair.looks = "where a key stands decides what its gradient is";
-  compare_gradients_within_bounds(input, pair, judgement);
+  compare_within_bounds(input, pair, judgement);
   return judgement;
 }
 

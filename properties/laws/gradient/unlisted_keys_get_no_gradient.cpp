@@ -3,6 +3,7 @@
 #include "properties/calls/gradient_calls.h"
 #include "properties/checking/list_cases.h"
 #include "properties/conventions/constrain.h"
+#include "properties/judging/compare.h"
 
 namespace qkvet::properties {
 namespace of_unlisted_keys_get_no_gradient {
@@ -39,21 +40,14 @@ Plan plan(const Case&, const KernelInfo&) {
 Judgement judge(const JudgeInput& input) {
   Judgement judgement;
   const int64_t chosen = chosen_entry(input.value);
-  for (const TensorName tensor : {TensorName::kDK, TensorName::kDV}) {
-    const std::vector<double> values =
-        read_gradient(input, input.calls[0], tensor);
-    for (size_t n = 0; n < values.size(); ++n) {
-      const GradientElement at =
-          gradient_element(input.value.shape, tensor, static_cast<int64_t>(n));
-      if (gradient_counts(input.value, at) &&
-          entry_of(input.value, at.t) == chosen)
-        compare_gradient_with_zero(input, at, values[n], judgement);
-    }
-  }
-  if (judgement.finding)
-    judgement.finding->looks =
-        "this key stands in no list: what it gets belongs to another one, or "
-        "comes from pairs that the lists hide";
+  compare_with_zero(
+      input, input.calls[0], {TensorName::kDK, TensorName::kDV},
+      [&](const Element& at) {
+        return counts(input, at) && entry_of(input.value, at.i) == chosen;
+      },
+      "this key stands in no list: what it gets belongs to another one, or "
+      "comes from pairs that the lists hide",
+      judgement);
   return judgement;
 }
 

@@ -36,27 +36,23 @@ Plan plan(const Case&, const KernelInfo& kernel) {
 Judgement judge(const JudgeInput& input) {
   Judgement judgement;
   const CallView& call = input.calls[0];
-  constexpr TensorName kBiases[] = {TensorName::kBq, TensorName::kBk,
-                                    TensorName::kBv};
-  const auto bias = [&](TensorName name, int64_t column) {
-    return call.inputs->values(name)[static_cast<size_t>(column)];
-  };
-  // Stages may be narrower than x.
+  const Shape& s = input.value.shape;
+  // Stages may be narrower than x. Empty if they are not returned.
   const Dtype stage = stage_dtype(input);
-  if (returns_stages(input.kernel)) {
-    const std::vector<Stage> stages = read_stages(input, call);
-    for (size_t i = 0; i < stages.size(); ++i)
-      compare_stage_exactly(
-          input, stages[i],
-          [&](int64_t, int64_t column) {
-            return round_to(stage, bias(kBiases[i], column));
-          },
-          judgement);
-  }
-  compare_y_exactly(
-      input, call,
-      [&](int64_t, int64_t column) { return bias(TensorName::kBo, column); },
-      judgement);
+  const auto compare = [&](TensorName output, TensorName bias, int64_t width) {
+    const std::vector<double>& b = call.inputs->values(bias);
+    compare_exactly(
+        input, call, output,
+        [&](const Element& at) {
+          const double x = b[static_cast<size_t>(at.h * width + at.x)];
+          return output == TensorName::kY ? x : round_to(stage, x);
+        },
+        judgement);
+  };
+  compare(TensorName::kStageQ, TensorName::kBq, s.d);
+  compare(TensorName::kStageK, TensorName::kBk, s.d);
+  compare(TensorName::kStageV, TensorName::kBv, s.dv);
+  compare(TensorName::kY, TensorName::kBo, s.D);
   return judgement;
 }
 

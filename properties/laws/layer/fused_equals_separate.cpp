@@ -3,6 +3,7 @@
 // out of a fused one at the wrong place is another projection.
 #include "properties/calls/call_pairs.h"
 #include "properties/calls/layer_calls.h"
+#include "properties/calls/layer_stages.h"
 #include "properties/judging/compare.h"
 #include "properties/judging/law.h"
 
@@ -29,76 +30,50 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
   return plan;
 }
 
-// One output of both calls. `bound` is that of each of them.
-struct Pair {
-  std::vector<double> fused, separate, bound, reach;
-  Dtype dtype;
-  std::function<std::string(int64_t)> name;
-};
-
-void compare(const Pair& pair, bool bitwise, Judgement& judgement) {
-  for (size_t n = 0; n < pair.fused.size(); ++n) {
-    auto finding =
-        bitwise ? compare_exactly(pair.fused[n], pair.separate[n], pair.dtype,
-                                  judgement)
-                : compare_two_ways(
-                      {pair.fused[n], pair.separate[n], 2 * pair.bound[n],
-                       pair.reach[n], pair.dtype, "in one matrix", "in three"},
-                      judgement);
+// `wanted`: of either call; null: bit for bit.
+void compare(const JudgeInput& input, TensorName tensor,
+             const TensorTruth* wanted, Judgement& judgement) {
+  CallOutput fused = output_of(input, input.calls[0], tensor);
+  CallOutput separate = output_of(input, input.calls[1], tensor);
+  if (wanted != nullptr) fused.truth = separate.truth = *wanted;
+  for (size_t n = 0; n < fused.values.size(); ++n) {
+    auto finding = wanted == nullptr
+                       ? compare_exactly(fused.values[n], separate.values[n],
+                                         fused.dtype, judgement)
+                       : compare_two_ways(fused, n, "in one matrix", separate,
+                                          n, "in three", {}, judgement);
     if (!finding) continue;
-    finding->where = pair.name(static_cast<int64_t>(n));
+    finding->where = fused.grid.name(n);
     finding->looks = "w_qkv is cut at the wrong columns";
     add_failure(judgement, std::move(*finding));
     return;
   }
 }
 
-void compare_stages(const JudgeInput& input, const LayerProblem& problem,
-                    bool bitwise, Judgement& judgement) {
-  constexpr Projection kProjections[] = {Projection::kQ, Projection::kK,
-                                         Projection::kV};
-  const Dtype dtype = stage_dtype(input);
-  const std::vector<Stage> fused = read_stages(input, input.calls[0]);
-  const std::vector<Stage> separate = read_stages(input, input.calls[1]);
-  for (size_t i = 0; i < fused.size(); ++i) {
-    ProjectedStage stage;
-    if (!bitwise)
-      stage = projected_stage(problem, kProjections[i],
-                              for_storage(input.model, dtype, dtype), dtype);
-    compare(
-        {fused[i].values, separate[i].values, stage.bound, stage.reach, dtype,
-         [&](int64_t n) { return fused[i].layout.name(fused[i].name, n); }},
-        bitwise, judgement);
-  }
-}
-
-void compare_output(const JudgeInput& input, const LayerProblem& problem,
-                    bool bitwise, Judgement& judgement) {
-  const Dtype dtype = input.value.o_dtype, stage = stage_dtype(input);
-  LayerBound bound;
-  if (!bitwise)
-    bound = layer_bound(problem, plain_layer(problem),
-                        for_storage(input.model, stage, dtype), stage);
-  compare({as_doubles(input.calls[0].outcome->y, dtype),
-           as_doubles(input.calls[1].outcome->y, dtype), bound.y, bound.reach,
-           dtype,
-           [&](int64_t n) {
-             return element_name(TensorName::kY, problem.shape, n);
-           }},
-          bitwise, judgement);
-}
-
 Judgement judge(const JudgeInput& input) {
   Judgement judgement;
-  const LayerProblem problem =
-      layer_problem(input.value, *input.calls[0].inputs);
-  const bool bitwise =
-      claims_same_bits(input.kernel, QKVET_FLAG_LAYOUT_INVARIANT);
-  if (returns_stages(input.kernel))
-    compare_stages(input, problem, bitwise, judgement);
-  if (judgement.verdict != Verdict::kFailed &&
-      (bitwise || !returns_stages(input.kernel)))
-    compare_output(input, problem, bitwise, judgement);
+  if (claims_same_bits(input.kernel, QKVET_FLAG_LAYOUT_INVARIANT)) {
+    for (const TensorName tensor : kStages)
+      compare(input, tensor, nullptr, judgement);
+    compare(input, TensorName::kY, nullptr, judgement);
+  } else if (returns_stages(input.kernel)) {
+    size_t n = 0;
+    for (const TensorName tensor : kStages) {
+      const ProjectedStage wanted = stage_of(input, n++);
+      const TensorTruth truth = {&wanted.truth, &wanted.bound, &wanted.reach};
+      compare(input, tensor, &truth, judgement);
+    }
+  } else {
+    const Dtype stage = stage_dtype(input);
+    const LayerProblem problem =
+        layer_problem(input.value, *input.calls[0].inputs);
+    const LayerOutput oracle = plain_layer(problem);
+    const LayerBound bound = layer_bound(
+        problem, oracle, for_storage(input.model, stage, input.value.o_dtype),
+        stage);
+    const TensorTruth truth = {&oracle.y, &bound.y, &bound.reach};
+    compare(input, TensorName::kY, &truth, judgement);
+  }
   return judgement;
 }
 

@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The general law about layers, stage by stage (layer_stages.h). The first
 // wrong stage is the result: later ones are not judged.
-#include <algorithm>
-
 #include "properties/calls/layer_calls.h"
 #include "properties/calls/layer_stages.h"
-#include "properties/judging/compare.h"
-#include "properties/judging/law.h"
 
 namespace qkvet::properties {
 namespace of_layer_agrees_with_oracle {
@@ -17,19 +13,6 @@ Plan plan(const Case&, const KernelInfo& kernel) {
   plan.calls[0].want_weights =
       returns_weights(kernel) && plan.calls[0].want_stages;
   return plan;
-}
-
-Judgement judge(const JudgeInput& input) {
-  Judgement all;
-  for (StageJudgement& stage :
-       judge_layer_stages(input, WrongStage::kEndsThere)) {
-    Judgement& one = stage.judgement;
-    all.compared += one.compared;
-    all.vacuous += one.vacuous;
-    keep_nearest(all, one);
-    if (one.finding) add_failure(all, std::move(*one.finding));
-  }
-  return all;
 }
 
 }  // namespace of_layer_agrees_with_oracle
@@ -49,6 +32,6 @@ extern constinit const Law layer_agrees_with_oracle{
     Domain{.subject = Subject::kLayer, .allows = kLayerOptions},
     constrain_layer,
     of_layer_agrees_with_oracle::plan,
-    of_layer_agrees_with_oracle::judge};
+    judge_layer};
 
 }  // namespace qkvet::properties

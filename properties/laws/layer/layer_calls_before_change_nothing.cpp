@@ -13,27 +13,17 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
 }
 
 Judgement judge(const JudgeInput& input) {
-  const Dtype type = input.value.o_dtype;
   return judge_calls_before(
       input, {[&](size_t second, const char* name, Judgement& judgement) {
-                compare_calls_bit_for_bit(
-                    input, 0, second, TensorName::kY, type,
-                    [&](int64_t at) {
-                      return element_name(TensorName::kY, input.value.shape,
-                                          at);
-                    },
-                    "before", name, judgement);
+                compare_calls_bit_for_bit(input, 0, second, TensorName::kY,
+                                          "before", name, judgement);
               },
               [&](size_t call, Judgement& judgement) {
                 JudgeInput one = input;
                 one.calls = input.calls.subspan(call, 1);
-                for (StageJudgement& stage :
-                     judge_layer_stages(one, WrongStage::kEndsThere)) {
-                  judgement.compared += stage.judgement.compared;
-                  judgement.vacuous += stage.judgement.vacuous;
-                  if (stage.judgement.finding)
-                    add_failure(judgement, std::move(*stage.judgement.finding));
-                }
+                const Judgement own = judge_layer(one);
+                add_counts(judgement, own);
+                if (own.finding) add_failure(judgement, *own.finding);
               }});
 }
 

@@ -1,14 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The weights that a layer returns: those of a row sum to one. The errors of
-// the scores cancel in the sum, so its bound is far tighter than that of a
-// single weight.
-#include <cmath>
-#include <limits>
-
 #include "properties/calls/layer_calls.h"
 #include "properties/calls/layer_stages.h"
-#include "properties/judging/compare.h"
-#include "properties/judging/law.h"
+#include "properties/calls/sum_of_weights.h"
 
 namespace qkvet::properties {
 namespace of_layer_weights_sum_to_one {
@@ -28,50 +21,12 @@ Plan plan(const Case&, const KernelInfo& kernel) {
   return plan;
 }
 
-// "weights[b=0,h=1,i=2]"
-std::string row_name(const Shape& s, size_t row) {
-  return "sum over j of " +
-         element_name(TensorName::kLse, s, static_cast<int64_t>(row))
-             .replace(0, 3, "weights");
-}
-
-void judge_row(double sum, double bound, const std::string& name,
-               Judgement& judgement) {
-  if (bound == std::numeric_limits<double>::infinity()) {
-    ++judgement.vacuous;
-    return;
-  }
-  ++judgement.compared;
-  const double error = std::fabs(sum - 1);
-  if (error <= bound) {
-    keep_ratio(judgement, error > 0 ? error / bound : 0);
-    return;
-  }
-  Finding finding;
-  finding.where = name;
-  finding.expected = "1";
-  finding.actual = number_text(sum, Dtype::kF64);
-  finding.allowed = number_text(1 - bound, Dtype::kF64) + " .. " +
-                    number_text(1 + bound, Dtype::kF64);
-  finding.ratio = error > 0 ? error / bound
-                            : std::numeric_limits<double>::infinity();  // NaN
-  add_failure(judgement, std::move(finding));
-}
-
 Judgement judge(const JudgeInput& input) {
   Judgement judgement;
-  const CallView& call = input.calls[0];
-  const Shape& s = input.value.shape;
-  const AttendedStage attended =
-      attended_stage(input, call, input.value.o_dtype, /*weights=*/true);
-  const std::vector<double> weights =
-      as_doubles(call.outcome->weights, input.value.o_dtype);
-  for (size_t row = 0; row < attended.bound.row_sum.size(); ++row) {
-    double sum = 0;  // in double: its own error is far below the bound
-    for (size_t j = 0; j < static_cast<size_t>(s.Tk); ++j)
-      sum += weights[row * static_cast<size_t>(s.Tk) + j];
-    judge_row(sum, attended.bound.row_sum[row], row_name(s, row), judgement);
-  }
+  const AttendedStage attended = attended_stage(
+      input, input.calls[0], input.value.o_dtype, /*weights=*/true);
+  compare_weights_with_one(input, attended.bound.row_sum,
+                           attended.oracle.visible, judgement);
   return judgement;
 }
 

@@ -26,10 +26,10 @@ Judgement judge(const JudgeInput& input) {
   Judgement judgement;
   const CallView& call = input.calls[0];
   const std::vector<double>& b_o = call.inputs->values(TensorName::kBo);
-  compare_y_exactly(
-      input, call,
-      [&](int64_t, int64_t column) {
-        return b_o.empty() ? 0 : b_o[static_cast<size_t>(column)];
+  compare_exactly(
+      input, call, TensorName::kY,
+      [&](const Element& at) {
+        return b_o.empty() ? 0 : b_o[static_cast<size_t>(at.x)];
       },
       judgement);
   return judgement;

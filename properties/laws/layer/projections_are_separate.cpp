@@ -5,8 +5,8 @@
 
 #include "properties/calls/call_pairs.h"
 #include "properties/calls/layer_calls.h"
+#include "properties/calls/layer_stages.h"
 #include "properties/judging/compare.h"
-#include "properties/judging/law.h"
 
 namespace qkvet::properties {
 namespace of_projections_are_separate {
@@ -35,47 +35,40 @@ Plan plan(const Case&, const KernelInfo& kernel) {
   return plan;
 }
 
-// One element of a projection that should be `expected`: 0 exactly if its own
-// matrix is, and unchanged otherwise.
-std::optional<Finding> compare_element(const JudgeInput& input, double actual,
-                                       double own, const ProjectedStage* bound,
-                                       size_t n, Judgement& judgement) {
-  const Dtype dtype = stage_dtype(input);
-  if (bound == nullptr) return compare_exactly(actual, own, dtype, judgement);
-  return compare_two_ways(
-      {actual, own, 2 * bound->bound[n], bound->reach[n], dtype,
-       "with another matrix 0", "with its own values"},
-      judgement);
+// Output `stage` of the call with matrix `zeroed` 0: 0 exactly if that is its
+// own, unchanged otherwise.
+void compare_stage(const JudgeInput& input, size_t zeroed, size_t stage,
+                   const ProjectedStage* wanted, Judgement& judgement) {
+  const TensorName tensor = kStages.begin()[stage];
+  CallOutput own = output_of(input, input.calls[0], tensor);
+  CallOutput other = output_of(input, input.calls[zeroed + 1], tensor);
+  if (wanted != nullptr)
+    own.truth = other.truth = {&wanted->truth, &wanted->bound, &wanted->reach};
+  for (size_t n = 0; n < other.values.size(); ++n) {
+    auto finding =
+        wanted == nullptr
+            ? compare_exactly(other.values[n],
+                              stage == zeroed ? 0 : own.values[n], own.dtype,
+                              judgement)
+            : compare_two_ways(other, n, "with another matrix 0", own, n,
+                               "with its own values", {}, judgement);
+    if (!finding) continue;
+    finding->where = own.grid.name(n) + " with W_" + "QKV"[zeroed] + " = 0";
+    add_failure(judgement, std::move(*finding));
+    return;
+  }
 }
 
 Judgement judge(const JudgeInput& input) {
   Judgement judgement;
-  constexpr Projection kProjections[] = {Projection::kQ, Projection::kK,
-                                         Projection::kV};
   const bool bitwise =
       claims_same_bits(input.kernel, QKVET_FLAG_OTHER_DATA_INVARIANT);
-  const std::vector<Stage> own = read_stages(input, input.calls[0]);
-  const Dtype dtype = stage_dtype(input);
-  std::vector<ProjectedStage> bounds;
-  for (size_t i = 0; !bitwise && i < own.size(); ++i)
-    bounds.push_back(projected_stage(
-        layer_problem(input.value, *input.calls[0].inputs), kProjections[i],
-        for_storage(input.model, dtype, dtype), dtype));
-  for (size_t zeroed = 0; zeroed < 3; ++zeroed) {
-    const auto stages = read_stages(input, input.calls[zeroed + 1]);
-    for (size_t i = 0; i < stages.size(); ++i) {
-      const bool exact = i == zeroed || bitwise;
-      for (size_t n = 0; n < stages[i].values.size(); ++n) {
-        auto finding = compare_element(
-            input, stages[i].values[n], i == zeroed ? 0 : own[i].values[n],
-            exact ? nullptr : &bounds[i], n, judgement);
-        if (!finding) continue;
-        finding->where =
-            stages[i].layout.name(stages[i].name, static_cast<int64_t>(n)) +
-            " with W_" + "QKV"[zeroed] + " = 0";
-        add_failure(judgement, std::move(*finding));
-        return judgement;
-      }
+  for (size_t stage = 0; stage < kStages.size(); ++stage) {
+    const ProjectedStage wanted =
+        bitwise ? ProjectedStage{} : stage_of(input, stage);
+    for (size_t zeroed = 0; zeroed < 3; ++zeroed) {
+      const bool exact = bitwise || stage == zeroed;
+      compare_stage(input, zeroed, stage, exact ? nullptr : &wanted, judgement);
     }
   }
   return judgement;

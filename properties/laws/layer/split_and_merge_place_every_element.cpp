@@ -52,38 +52,37 @@ Plan plan(const Case&, const KernelInfo& kernel) {
 
 void compare_split(const JudgeInput& input, Judgement& judgement) {
   const CallView& call = input.calls[0];
-  const int64_t D = input.value.shape.D;
+  const int64_t D = input.value.shape.D, T = input.value.shape.Tq;
   const std::vector<double>& x = call.inputs->values(TensorName::kX);
-  constexpr TensorName kMatrices[] = {TensorName::kWq, TensorName::kWk,
-                                      TensorName::kWv};
-  const std::vector<Stage> stages = read_stages(input, call);
-  for (size_t i = 0; i < stages.size(); ++i)
-    compare_stage_exactly(
-        input, stages[i],
-        [&](int64_t row, int64_t column) {
-          return x[static_cast<size_t>(row * D +
-                                       picked(kMatrices[i], column, D))];
+  const std::pair<TensorName, TensorName> stages[] = {
+      {TensorName::kStageQ, TensorName::kWq},
+      {TensorName::kStageK, TensorName::kWk},
+      {TensorName::kStageV, TensorName::kWv}};
+  for (const auto& [stage, matrix] : stages) {
+    const Grid grid(input.value.shape, stage);
+    compare_exactly(
+        input, call, stage,
+        [&, w = matrix](const Element& at) {
+          const int64_t from = picked(w, at.h * grid.width() + at.x, D);
+          return x[static_cast<size_t>((at.b * T + at.i) * D + from)];
         },
         judgement);
+  }
 }
 
 void compare_merge(const JudgeInput& input, Judgement& judgement) {
   const CallView& call = input.calls[0];
   const Shape& s = input.value.shape;
-  const StageLayout layout = attended_layout(s);
+  const Grid grid(s, TensorName::kAttended);
   const std::vector<double> attended =
-      as_doubles(call.outcome->attended, stage_dtype(input));
-  // Element (row, column) of the merged heads.
-  std::vector<double> merged(attended.size());
-  for (int64_t n = 0; n < layout.elements(); ++n)
-    merged[static_cast<size_t>(layout.row(n) * s.H * s.dv + layout.column(n))] =
-        attended[static_cast<size_t>(n)];
-  compare_y_exactly(
-      input, call,
-      [&](int64_t row, int64_t column) {
-        const int64_t from = picked(TensorName::kWo, column, s.H * s.dv);
-        return round_to(input.value.o_dtype,
-                        merged[static_cast<size_t>(row * s.H * s.dv + from)]);
+      read_output(input, call, TensorName::kAttended);
+  compare_exactly(
+      input, call, TensorName::kY,
+      [&](const Element& at) {
+        const int64_t from = picked(TensorName::kWo, at.x, s.H * s.dv);
+        const Element one = {TensorName::kAttended, at.b, from / s.dv, at.i,
+                             from % s.dv};
+        return round_to(input.value.o_dtype, attended[grid.index(one)]);
       },
       judgement);
 }

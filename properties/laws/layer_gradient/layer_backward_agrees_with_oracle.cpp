@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The general law about gradients of layers, and the last one: every element
 // within the bound of the declared arithmetic, from end to end.
-#include <cmath>
-
+#include "properties/calls/gradient_calls.h"
 #include "properties/calls/layer_calls.h"
-#include "properties/calls/layer_gradient_answer.h"
-#include "properties/calls/layer_gradient_calls.h"
 #include "properties/judging/compare.h"
 
 namespace qkvet::properties {
@@ -19,33 +16,7 @@ Plan plan(const Case&, const KernelInfo&) {
 
 Judgement judge(const JudgeInput& input) {
   Judgement judgement;
-  const CallView& call = input.calls[0];
-  const LayerGradientTruth& known = *call.truth->layer_gradient;
-  for (const TensorName tensor : kLayerGradients) {
-    const std::vector<double> actual = read_layer_gradient(input, call, tensor);
-    const auto& truth = layer_gradient_of(known.values, tensor);
-    const auto& bound = layer_gradient_of(known.bound.bound, tensor);
-    const auto& reach = layer_gradient_of(known.bound.reach, tensor);
-    for (size_t n = 0; n < actual.size(); ++n) {
-      if (std::isnan(bound[n])) {
-        judgement.verdict = Verdict::kGaveUp;
-        judgement.reason = "the bound is NaN: a defect of QKVet, please report";
-        return judgement;
-      }
-      auto finding = compare_with_bound({actual[n],
-                                         truth[n],
-                                         bound[n],
-                                         reach[n],
-                                         input.value.q_dtype,
-                                         /*before_rounding=*/true,
-                                         {tensor, static_cast<int64_t>(n), 0}},
-                                        judgement);
-      if (!finding) continue;
-      finding->where = layer_gradient_name(input.value.shape, tensor,
-                                           static_cast<int64_t>(n));
-      add_failure(judgement, std::move(*finding));
-    }
-  }
+  compare_with_truth(input, input.calls[0], judgement);
   return judgement;
 }
 

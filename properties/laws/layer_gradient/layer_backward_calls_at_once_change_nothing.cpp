@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The same gradients of a layer one by one and at once: of the case, and of the
 // case with another x and dy (core/door/door_threads.cpp).
+#include "properties/calls/gradient_calls.h"
 #include "properties/calls/layer_calls.h"
-#include "properties/calls/layer_gradient_calls.h"
 #include "properties/run/at_once.h"
 
 namespace qkvet::properties {
@@ -27,12 +27,7 @@ Judgement judge(const JudgeInput& input) {
   Judgement judgement;
   for (size_t n = 0; n < input.calls.size() / 2; ++n)
     for (const TensorName tensor : kLayerGradients)
-      compare_alone_with_at_once(
-          input, n, tensor, input.value.q_dtype,
-          [&](int64_t at) {
-            return layer_gradient_name(input.value.shape, tensor, at);
-          },
-          judgement);
+      compare_alone_with_at_once(input, n, tensor, judgement);
   return judgement;
 }
 

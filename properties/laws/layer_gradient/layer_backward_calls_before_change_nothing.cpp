@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "properties/calls/gradient_calls.h"
 #include "properties/calls/layer_calls.h"
-#include "properties/calls/layer_gradient_calls.h"
 #include "properties/calls/other_calls.h"
 #include "properties/run/at_once.h"
 
@@ -18,14 +18,8 @@ Judgement judge(const JudgeInput& input) {
   return judge_calls_before(
       input, {[&](size_t second, const char* name, Judgement& judgement) {
                 for (const TensorName gradient : kLayerGradients)
-                  compare_calls_bit_for_bit(
-                      input, 0, second, gradient,
-                      storage_type(input.value, layer_input_of(gradient)),
-                      [&](int64_t at) {
-                        return layer_gradient_name(input.value.shape, gradient,
-                                                   at);
-                      },
-                      "before", name, judgement);
+                  compare_calls_bit_for_bit(input, 0, second, gradient,
+                                            "before", name, judgement);
               },
               nullptr});
 }

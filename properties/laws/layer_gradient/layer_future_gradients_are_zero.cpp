@@ -4,9 +4,10 @@
 // x of the later rows.
 #include <algorithm>
 
+#include "properties/calls/gradient_calls.h"
 #include "properties/calls/layer_calls.h"
-#include "properties/calls/layer_gradient_calls.h"
 #include "properties/conventions/constrain.h"
+#include "properties/judging/compare.h"
 
 namespace qkvet::properties {
 namespace of_layer_future_gradients_are_zero {
@@ -56,20 +57,13 @@ Plan plan(const Case&, const KernelInfo&) {
 
 Judgement judge(const JudgeInput& input) {
   Judgement judgement;
-  const Shape& s = input.value.shape;
   const Kept kept = kept_of(input.value);
-  const std::vector<double> d_x =
-      read_layer_gradient(input, input.calls[0], TensorName::kDX);
-  for (size_t n = 0; n < d_x.size(); ++n) {
-    const auto at = static_cast<int64_t>(n);
-    const int64_t row = at / s.D;
-    if (!kept.reads(input.value, row / s.Tq, row % s.Tq))
-      compare_layer_gradient_exactly(
-          input, TensorName::kDX, at, d_x[n], 0,
-          "dy is zero in every row that may see this one: what flows here "
-          "comes from a row that must not see it",
-          judgement);
-  }
+  compare_with_zero(
+      input, input.calls[0], {TensorName::kDX},
+      [&](const Element& at) { return !kept.reads(input.value, at.b, at.i); },
+      "dy is zero in every row that may see this one: what flows here comes "
+      "from a row that must not see it",
+      judgement);
   return judgement;
 }
 

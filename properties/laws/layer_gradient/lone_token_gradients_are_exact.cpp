@@ -8,8 +8,8 @@
 #include <cmath>
 
 #include "core/base/half.h"
+#include "properties/calls/gradient_calls.h"
 #include "properties/calls/layer_calls.h"
-#include "properties/calls/layer_gradient_calls.h"
 #include "properties/judging/compare.h"
 
 namespace qkvet::properties {
@@ -190,20 +190,22 @@ Judgement judge(const JudgeInput& input) {
                unit_roundoff(input.kernel.stage_dtype(input.value.q_dtype)));
   for (const TensorName tensor : kLayerGradients) {
     const std::vector<double> actual =
-        read_layer_gradient(input, input.calls[0], tensor);
-    for (size_t n = 0; n < actual.size(); ++n) {
-      const Sum sum = known.at(tensor, n);
-      if (sum.size > most) continue;
-      const double off = std::fabs(actual[n] - sum.value);
-      const bool near =
-          off <= weight_roundings(input.value.shape) * input.model.u * sum.size;
-      compare_layer_gradient_exactly(
-          input, tensor, static_cast<int64_t>(n), near ? sum.value : actual[n],
-          sum.value,
-          "one token that sees itself alone: dv is do, and what is left are "
-          "products of integers",
-          judgement);
-    }
+        read_output(input, input.calls[0], tensor);
+    const Grid grid(input.value.shape, tensor);
+    compare_exactly(
+        input, input.calls[0], tensor,
+        [&](const Element& at) -> std::optional<double> {
+          const size_t n = grid.index(at);
+          const Sum sum = known.at(tensor, n);
+          if (sum.size > most) return std::nullopt;
+          const double off = std::fabs(actual[n] - sum.value);
+          const double roundings = weight_roundings(input.value.shape);
+          return off <= roundings * input.model.u * sum.size ? actual[n]
+                                                             : sum.value;
+        },
+        judgement,
+        "one token that sees itself alone: dv is do, and what is left are "
+        "products of integers");
   }
   return judgement;
 }

@@ -14,23 +14,15 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
 }
 
 Judgement judge(const JudgeInput& input) {
-  const Dtype of_o = input.value.o_dtype;
   return judge_calls_before(
-      input,
-      {[&](size_t second, const char* name, Judgement& judgement) {
-         for (const TensorName output : {TensorName::kO, TensorName::kLse})
-           compare_calls_bit_for_bit(
-               input, 0, second, output,
-               output == TensorName::kO ? of_o : lse_dtype(of_o),
-               [&](int64_t at) {
-                 return element_name(output, input.value.shape, at);
-               },
-               "before", name, judgement);
-       },
-       [&](size_t call, Judgement& judgement) {
-         for (const TensorName output : {TensorName::kO, TensorName::kLse})
-           compare_with_truth(input, input.calls[call], output, judgement);
-       }});
+      input, {[&](size_t second, const char* name, Judgement& judgement) {
+                for (const TensorName output : kOAndLse)
+                  compare_calls_bit_for_bit(input, 0, second, output, "before",
+                                            name, judgement);
+              },
+              [&](size_t call, Judgement& judgement) {
+                compare_with_truth(input, input.calls[call], judgement);
+              }});
 }
 
 }  // namespace of_merge_calls_before_change_nothing

@@ -20,57 +20,43 @@ Plan plan(const Case&, const KernelInfo&) {
 }
 
 // The number before the merge, as it was stored.
-double before(const JudgeInput& input, TensorName tensor, int64_t row,
-              int64_t c) {
+double before(const JudgeInput& input, const Element& at) {
   const Inputs& inputs = *input.calls[0].inputs;
   const Shape& s = input.value.shape;
-  const auto place =
-      static_cast<size_t>(place_of_state(s, row / s.H, row % s.H, 0));
-  if (tensor == TensorName::kO)
-    return inputs.v[place * static_cast<size_t>(s.dv) + static_cast<size_t>(c)];
+  const auto place = static_cast<size_t>(place_of_state(s, at.b, at.h, 0));
+  if (at.tensor == TensorName::kO)
+    return inputs
+        .v[place * static_cast<size_t>(s.dv) + static_cast<size_t>(at.x)];
   return round_to(lse_dtype(input.value.o_dtype),
                   inputs.bias[place] * lse_unit(input.kernel));
-}
-
-void compare_row(const JudgeInput& input, TensorName tensor, int64_t row,
-                 const std::vector<double>& actual, int64_t width,
-                 Judgement& judgement) {
-  for (int64_t c = 0; c < width; ++c) {
-    const int64_t n = row * width + c;
-    auto finding = compare_exactly(
-        actual[static_cast<size_t>(n)], before(input, tensor, row, c),
-        tensor == TensorName::kO ? input.value.o_dtype
-                                 : lse_dtype(input.value.o_dtype),
-        judgement);
-    if (!finding) continue;
-    finding->where = element_name(tensor, input.value.shape, n);
-    finding->looks = "a row with 0 in row_mask is merged";
-    add_failure(judgement, std::move(*finding));
-  }
 }
 
 // Rows that stay, bit for bit, and rows that are merged, within their bound.
 Judgement judge(const JudgeInput& input) {
   Judgement judgement;
   const CallView& call = input.calls[0];
-  const Shape& s = input.value.shape;
-  const Dtype dtype = input.value.o_dtype;
-  const std::vector<double> o = as_doubles(call.outcome->o, dtype);
-  const std::vector<double> lse =
-      as_doubles(call.outcome->lse, lse_dtype(dtype));
-  Truth merged = *call.truth;
-  for_each_head(s, [&](int64_t t, int64_t h) {
-    if (call.inputs->row_mask[static_cast<size_t>(t)] != 0) return;
-    const int64_t row = t * s.H + h;
-    compare_row(input, TensorName::kO, row, o, s.dv, judgement);
-    compare_row(input, TensorName::kLse, row, lse, 1, judgement);
-    merged.oracle.visible[static_cast<size_t>(row)] = kRowNotCounted;
-  });
+  const auto is_merged = [&](int64_t t) {
+    return call.inputs->row_mask[static_cast<size_t>(t)] != 0;
+  };
+  for (const TensorName tensor : kOAndLse)
+    compare_exactly(
+        input, call, tensor,
+        [&](const Element& at) {
+          return is_merged(at.b) ? std::nullopt
+                                 : std::optional(before(input, at));
+        },
+        judgement, "a row with 0 in row_mask is merged");
   if (judgement.verdict == Verdict::kFailed) return judgement;
+  Truth merged = *call.truth;
+  const Shape& s = input.value.shape;
+  for_each_head(s, [&](int64_t t, int64_t h) {
+    if (!is_merged(t))
+      merged.oracle.visible[static_cast<size_t>(t * s.H + h)] = kRowNotCounted;
+  });
   CallView view = call;
   view.truth = &merged;
-  compare_with_truth(input, view, TensorName::kO, judgement);
-  compare_with_truth(input, view, TensorName::kLse, judgement);
+  for (const TensorName tensor : kOAndLse)
+    compare_with_truth(input, view, tensor, judgement);
   return judgement;
 }
 
