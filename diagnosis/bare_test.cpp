@@ -38,8 +38,7 @@ void first_value_row(const KernelCall& call, OracleOutput& out, CallOutcome&) {
   const Shape& s = call.shape;
   const auto v = stored_as_doubles(call.v, s.v_elements(), call.kv_dtype);
   for (int64_t row = 0; row < s.lse_elements(); ++row) {
-    const int64_t head =
-        row / (s.H * s.Tq) * s.Hkv + row / s.Tq % s.H / s.group();
+    const int64_t head = kv_head_of(s, row);
     for (int64_t c = 0; c < s.dv; ++c)
       out.o[static_cast<size_t>(row * s.dv + c)] =
           v[static_cast<size_t>(head * s.Tk * s.dv + c)];
@@ -133,9 +132,7 @@ std::vector<CauseOfFailures> causes_of(const KernelUnderTest& kernel,
 
 std::vector<CauseOfFailures> causes_of(const Fake& fake,
                                        std::vector<Failure>* failures) {
-  const auto open = [&fake](size_t) {
-    return Opened{std::make_unique<FakeExecutor>(nullptr, fake.answer), ""};
-  };
+  const auto open = opening<FakeExecutor>(nullptr, fake.answer);
   return causes_of(plain_fake(), open, forward_laws(), fake.like, failures);
 }
 
@@ -170,9 +167,7 @@ TEST(Bare, GradientsThatAreZeroOrNaNTellNothing) {
       for (auto* gradient : {&out.q, &out.k, &out.v})
         std::fill(gradient->begin(), gradient->end(), number);
     };
-    const auto open = [&answer](size_t) {
-      return Opened{std::make_unique<FakeGradients>(nullptr, answer), ""};
-    };
+    const auto open = opening<FakeGradients>(nullptr, answer);
     KernelUnderTest kernel = FakeGradients::under_test();
     kernel.judged.info.capabilities.options &=
         plain_fake().judged.info.capabilities.options;

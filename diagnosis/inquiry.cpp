@@ -115,7 +115,7 @@ bool Inquiry::stands(Standing& one, const Heard& heard) {
   if (heard.failed && word == Word::kPredicted && !heard.bare) {
     ++one.telling;
     one.of_numbers += !heard.is_of_nan;
-    const std::vector<std::string> laws = one.suspect->laws();
+    const std::vector<std::string>& laws = one.suspect->cause().laws;
     one.is_named |= std::find(laws.begin(), laws.end(),
                               heard.evidence->law->id) != laws.end();
   }
@@ -214,7 +214,8 @@ void Inquiry::look_at_answered() {
 std::unique_ptr<Evidence> Inquiry::telling_evidence(int n) {
   Suspect& first = *standing_[0].suspect;
   Suspect& second = *standing_[1].suspect;
-  const std::vector<std::string> laws = (n % 2 == 0 ? first : second).laws();
+  const std::vector<std::string>& laws =
+      (n % 2 == 0 ? first : second).cause().laws;
   const Law* law =
       laws.empty() ? nullptr
                    : find_law(laws[static_cast<size_t>(n / 2) % laws.size()]);
@@ -273,7 +274,7 @@ void Inquiry::look_at_tiles() {
   constexpr int kMostAtTiles = 12;
   const Law& agreement = agreement_about(failure_->law->domain.subject);
   std::vector<int64_t> tiles = tiles_near(kernel_->hints, failure_->smallest);
-  for (const int64_t number : numbers_in(standing_[0].suspect->cause()))
+  for (const int64_t number : numbers_in(standing_[0].suspect->cause().cause))
     tiles.insert(tiles.begin(), number);
   Case like = failure_->smallest;
   like.set.clear();
@@ -333,7 +334,7 @@ void Inquiry::keep_the_believable() {
   std::erase_if(standing_,
                 [&](const Standing& one) { return rank(one) != best; });
   const auto place = [&](const Standing& one) {
-    const std::vector<std::string> laws = one.suspect->laws();
+    const std::vector<std::string>& laws = one.suspect->cause().laws;
     return std::find(laws.begin(), laws.end(), failure_->law->id) -
            laws.begin();
   };
@@ -366,8 +367,7 @@ Diagnosis Inquiry::conclusion() {
             diagnosis.causes.begin(), diagnosis.causes.end(),
             [&](const Cause& cause) { return cause.name == suspect.name(); }))
       continue;
-    diagnosis.causes.push_back(
-        {suspect.name(), suspect.cause(), suspect.fix(), suspect.laws()});
+    diagnosis.causes.push_back(suspect.cause());
   }
   if (!standing_.empty()) {
     diagnosis.predicted = standing_[0].predicted;

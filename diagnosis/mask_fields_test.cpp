@@ -10,18 +10,17 @@ namespace {
 using instead_test::Fault;
 using instead_test::look;
 using instead_test::Looked;
-using instead_test::output_of;
 
 // Returns the description of o for a kernel that declares one of these masks,
 // and checks it against fresh answers.
 std::string said_of(uint64_t option, FakeExecutor::Question question) {
-  const Fault fault{"", Stage::kKeys, std::move(question), {}};
+  const Fault fault{"", Stage::kKeys, std::move(question)};
   const Looked looked = look(fault, nullptr, 4000, "agrees_with_oracle",
                              instead_test::kMaskFields & ~option);
   EXPECT_TRUE(looked.failure);
   if (!looked.failure) return "";
   EXPECT_EQ(looked.score.right, looked.score.all) << looked.instead.text();
-  const OutputInstead* o = output_of(looked.instead, TensorName::kO);
+  const OutputInstead* o = looked.find(TensorName::kO);
   if (o == nullptr || o->text.empty()) return "";
   EXPECT_STREQ(stage_name(looked.instead.stage), stage_name(Stage::kKeys));
   return o->text;

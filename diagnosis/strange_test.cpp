@@ -103,10 +103,7 @@ TEST(Strange, TenKernelsOutsideOfTheCatalogueAreUnknown) {
   ASSERT_EQ(strange_kernels().size(), 10u);
   const KernelUnderTest kernel = plain_fake();
   for (const Strange& strange : strange_kernels()) {
-    const auto open = [&](size_t) {
-      return Opened{
-          std::make_unique<FakeExecutor>(strange.question, strange.answer), ""};
-    };
+    const auto open = opening<FakeExecutor>(strange.question, strange.answer);
     const std::vector<Failure> failures =
         failures_for_test(kernel, open, attention_laws(), 600);
     ASSERT_FALSE(failures.empty()) << strange.name;
@@ -123,9 +120,7 @@ TEST(Strange, TenKernelsOutsideOfTheCatalogueAreUnknown) {
 std::vector<CauseOfFailures> causes_of(FakeExecutor::Question question,
                                        size_t* failures_found) {
   const KernelUnderTest kernel = plain_fake();
-  const auto open = [&](size_t) {
-    return Opened{std::make_unique<FakeExecutor>(question, nullptr), ""};
-  };
+  const auto open = opening<FakeExecutor>(question, nullptr);
   const std::vector<Failure> failures =
       failures_for_test(kernel, open, attention_laws(), 600);
   *failures_found = failures.size();
@@ -156,10 +151,7 @@ TEST(Strange, AKnownFaultAmongThemIsKnown) {
 TEST(Strange, ASteadyFailureStandsForTheOthers) {
   const KernelUnderTest kernel = plain_fake();
   const Strange& strange = strange_kernels()[0];
-  const auto open = [&](size_t) {
-    return Opened{
-        std::make_unique<FakeExecutor>(strange.question, strange.answer), ""};
-  };
+  const auto open = opening<FakeExecutor>(strange.question, strange.answer);
   std::vector<Failure> failures =
       failures_for_test(kernel, open, attention_laws(), 600);
   ASSERT_GE(failures.size(), 2u);
@@ -215,8 +207,7 @@ TEST(Strange, ACorrectKernelHasNoCause) {
   ASSERT_NE(controls.executor, nullptr) << controls.error;
   const KernelUnderTest fault = kernels_for_test(*faults.executor)[0];
   const std::vector<Failure> failures = failures_for_test(
-      fault, [](size_t) { return open_for_test(QKVET_FAULTY); },
-      {find_law("agrees_with_oracle")}, 200);
+      fault, open_faults, {find_law("agrees_with_oracle")}, 200);
   ASSERT_EQ(failures.size(), 1u) << fault.judged.info.name;
   const Case& failing = failures[0].smallest;
   int asked = 0;

@@ -3,6 +3,8 @@
 #ifndef QKVET_DIAGNOSIS_TEST_FAULTS_H_
 #define QKVET_DIAGNOSIS_TEST_FAULTS_H_
 
+#include <gtest/gtest.h>
+
 #include <string>
 #include <vector>
 
@@ -41,6 +43,23 @@ inline std::vector<KernelUnderTest> kernels_for_test(Executor& executor) {
     kernels.push_back(std::move(kernel));
   }
   return kernels;
+}
+
+// The kernel of the library of known faults.
+inline KernelUnderTest fault_for_test(Executor& executor,
+                                      const std::string& fault) {
+  for (KernelUnderTest& kernel : kernels_for_test(executor))
+    if (kernel.judged.info.name == "faulty/" + fault) return kernel;
+  ADD_FAILURE() << "no such fault: " << fault;
+  return {};
+}
+
+inline Opened open_faults(size_t) { return open_for_test(QKVET_FAULTY); }
+
+// Opens a new T with these arguments in each process.
+template <class T, class... Args>
+ExecutorFactory opening(Args... args) {
+  return [=](size_t) { return Opened{std::make_unique<T>(args...), ""}; };
 }
 
 // Failures of these laws, shrunk, in the order of the laws.

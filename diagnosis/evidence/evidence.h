@@ -5,6 +5,7 @@
 #define QKVET_DIAGNOSIS_EVIDENCE_EVIDENCE_H_
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -42,6 +43,12 @@ inline constexpr double kMostOwnSecondsOfPart = 16;
 // The same on the clock, for kernels that sleep or wait for a device, with room
 // for a machine that runs ten other jobs.
 inline constexpr double kMostClockOfPart = 30;
+
+// Changes of calls. The first removes the effects of earlier calls. The second
+// fills unwritten memory with finite numbers instead of NaN: NaN stays NaN
+// whatever a probe changes.
+void begin_new_process(std::vector<KernelCall>& calls);
+void use_finite_memory(std::vector<KernelCall>& calls);
 
 // Runs the kernel under test, for a limited number of calls and a limited time.
 class Witness {
@@ -87,10 +94,10 @@ class Witness {
   // one of the earlier calls ends the process.
   std::unique_ptr<Evidence> ask_after(const std::vector<Case>& before,
                                       const Law& law, const Case& value);
-  // Fills unwritten memory with finite numbers instead of NaN: NaN stays NaN
-  // whatever a probe changes.
-  std::unique_ptr<Evidence> ask_with_finite_memory(const Law& law,
-                                                   const Case& value);
+  // The same with changed calls; also null for an invalid case.
+  using Change = std::function<void(std::vector<KernelCall>& calls)>;
+  std::unique_ptr<Evidence> ask(const Law& law, const Case& value,
+                                const Change& change);
 
  private:
   static double own_seconds();  // CPU time of this thread

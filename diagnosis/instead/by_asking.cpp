@@ -287,15 +287,6 @@ bool hangs_on(const Elsewhere& elsewhere, const WrongAnswer& answer,
          });
 }
 
-bool is_true_of_first(const Claim& claim, const Wrongs& wrongs) {
-  return std::all_of(wrongs.begin(),
-                     wrongs.begin() + static_cast<std::ptrdiff_t>(std::min(
-                                          wrongs.size(), kFirstAnswers)),
-                     [&](const auto& one) {
-                       return claim.is_true_of(*one.first, *one.second);
-                     });
-}
-
 }  // namespace
 
 std::optional<Claim> claim_of_asking_again(const Wrongs& wrongs,
@@ -321,9 +312,12 @@ std::optional<Claim> claim_of_asking_again(const Wrongs& wrongs,
            return hangs_on(one, answer, output, *witness);
          }});
   }
+  const Wrongs first(wrongs.begin(),
+                     wrongs.begin() + static_cast<std::ptrdiff_t>(std::min(
+                                          wrongs.size(), kFirstAnswers)));
   const auto found = std::find_if(
       claims.begin(), claims.end(),
-      [&](const Claim& one) { return is_true_of_first(one, wrongs); });
+      [&](const Claim& one) { return is_true_of_all(one, first); });
   *calls += witness->calls_made();
   if (found == claims.end()) return std::nullopt;
   found->of_most = true;

@@ -21,8 +21,8 @@ using IsTrueOf =
     std::function<bool(const WrongAnswer& answer, const WrongOutput& output)>;
 
 struct Claim {
-  std::string text;
-  IsTrueOf is_true_of;
+  std::string text = {};  // "the right value times sqrt(d)"
+  IsTrueOf is_true_of = nullptr;
   Stage stage = Stage::kUnknown;
   // A claim that also fits something else now and then, such as memory that
   // held NaN; it is checked against more answers than the others.
@@ -37,6 +37,9 @@ struct Claim {
   // The answers that it covers, if not all.
   std::function<bool(const WrongAnswer& answer)> is_about = nullptr;
 };
+
+Claim claim_of(const Description& description);
+bool is_true_of_all(const Claim& claim, const Wrongs& wrongs);
 
 inline constexpr const char* kNoNumber = "NaN";
 std::vector<Claim> claims_of_one_number(const Wrongs& wrongs);

@@ -77,12 +77,9 @@ void Collector::ask_of_storage(const Case& value) {
       witness_.calls_left() < kCallsLeftToAnswers)
     return;
   ++asked_of_storage_;
-  auto evidence =
-      witness_.prepare(*find_law("cache_stores_what_it_is_given"),
-                       with_queries_of_others(with_own_tokens(value)));
-  if (evidence != nullptr && !evidence->calls.empty())
-    evidence->calls[0].new_process = true;
-  evidence = witness_.ask(std::move(evidence));
+  const auto evidence = witness_.ask(
+      *find_law("cache_stores_what_it_is_given"),
+      with_queries_of_others(with_own_tokens(value)), begin_new_process);
   if (evidence == nullptr || !evidence->failed()) return;
   if (auto facts = facts_of_storage(*evidence, kernel_))
     stored_.push_back(std::move(*facts));

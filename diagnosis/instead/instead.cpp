@@ -87,7 +87,7 @@ std::vector<WrongAnswer> with_finite_memory(std::vector<WrongAnswer> answers,
   for (WrongAnswer& answer : answers) {
     if (!has_nan(answer) || answer.evidence->calls.size() != 1) continue;
     auto again = wrong_answer(
-        witness.ask_with_finite_memory(*answer.evidence->law, answer.value()),
+        witness.ask(*answer.evidence->law, answer.value(), use_finite_memory),
         witness.kernel());
     if (again) answer = std::move(*again);
   }
@@ -259,25 +259,14 @@ void describe_as_others(const std::vector<WrongAnswer>& answers,
                 return output == nullptr || other.is_true_of(answer, *output);
               }))
         continue;
-      out.text = other.text;
-      out.stage = other.stage;
-      out.is_true_of = other.is_true_of;
-      out.is_cheap = other.is_cheap;
-      out.of_one_number = other.of_one_number;
+      out.say(other);
       break;
     }
   }
 }
 
 void say(const Claim& claim, const Wrongs& wrongs, OutputInstead& out) {
-  out.text = claim.text;
-  out.stage = claim.stage;
-  out.is_true_of = claim.is_true_of;
-  out.is_about = claim.is_about;
-  out.is_cheap = claim.is_cheap;
-  out.of_other_scores = claim.of_other_scores;
-  out.of_most = claim.of_most;
-  out.of_one_number = claim.of_one_number;
+  out.say(claim);
   out.elements = out.cases = 0;
   for (const auto& [answer, output] : wrongs) {
     if (out.is_about != nullptr && !out.is_about(*answer)) continue;
@@ -582,14 +571,6 @@ InsteadScore score_instead(const Instead& instead, const Failure& failure,
       score.right += one.is_true_of(answer, *one.in(answer));
     }
   return score;
-}
-
-void OutputInstead::say_nothing() {
-  text.clear();
-  is_true_of = nullptr;
-  is_about = nullptr;
-  is_cheap = of_other_scores = of_most = of_one_number = false;
-  stage = Stage::kUnknown;
 }
 
 const WrongOutput* OutputInstead::in(const WrongAnswer& answer) const {

@@ -35,8 +35,8 @@ void score(const KernelUnderTest& kernel, Executor& executor, Scores& scores) {
       laws.push_back(law);
   }
   if (laws.empty()) return;
-  const std::vector<Failure> failures = failures_for_test(
-      kernel, [](size_t) { return open_for_test(QKVET_FAULTY); }, laws, kCases);
+  const std::vector<Failure> failures =
+      failures_for_test(kernel, open_faults, laws, kCases);
   if (failures.empty() || failures[0].judgement.kind == FailureKind::kHang ||
       failures[0].repeats_failed < failures[0].repeats)
     return;

@@ -30,6 +30,9 @@ constexpr double kUnitsOfSize = 64;
 // Fills in the wrong elements; `counts` returns whether an element is judged.
 template <class Counts>
 void find_wrong(const Counts& counts, WrongOutput& output) {
+  if (output.actual.size() != output.right.size() ||
+      output.right.size() != output.bound.size())
+    return;
   for (size_t n = 0; n < output.actual.size(); ++n) {
     const double actual = output.actual[n], right = output.right[n];
     if (!counts(n) || !std::isfinite(right) || !std::isfinite(output.bound[n]))
@@ -40,10 +43,6 @@ void find_wrong(const Counts& counts, WrongOutput& output) {
     output.wrong.push_back(n);
     output.telling += !(std::fabs(actual - right) <= kTelling * allowed);
   }
-}
-
-void keep_wrong(WrongOutput output, WrongAnswer& answer) {
-  if (!output.wrong.empty()) answer.outputs.push_back(std::move(output));
 }
 
 // Rows without a visible key that differ from the dialect: o 0 or NaN, lse
@@ -58,13 +57,7 @@ void find_empty_rows(const JudgedKernel& kernel, WrongAnswer& answer) {
   };
   const auto add = [&](TensorName name, int64_t width, Dtype dtype,
                        double right) {
-    WrongOutput output{name,
-                       dtype,
-                       {s.B, s.H, s.Tq, width},
-                       as_doubles(answer.outcome().*output_member(name), dtype),
-                       {},
-                       {},
-                       {}};
+    WrongOutput output = answer.returned(name, dtype, {s.B, s.H, s.Tq, width});
     output.right.assign(output.actual.size(), right);
     output.bound.assign(output.actual.size(), 0);
     for (size_t n = 0; n < output.actual.size(); ++n)
@@ -91,17 +84,13 @@ void find_in_attention(const JudgedKernel& kernel, WrongAnswer& answer,
   const auto add = [&](TensorName name, int64_t width, Dtype dtype,
                        const std::vector<double>& right,
                        const std::vector<double>& bound) {
-    const auto& bytes = outcome.*output_member(name);
-    if (bytes.empty()) return;
-    WrongOutput output{
-        name,  dtype, {s.B, s.H, s.Tq, width}, as_doubles(bytes, dtype), right,
-        bound, {}};
+    WrongOutput output =
+        answer.returned(name, dtype, {s.B, s.H, s.Tq, width}, right, bound);
     const auto counts = [&](size_t n) {
       return truth.oracle.visible[n / static_cast<size_t>(width)] > 0;
     };
-    if (output.actual.size() == right.size() && right.size() == bound.size())
-      find_wrong(counts, output);
-    keep_wrong(std::move(output), answer);
+    find_wrong(counts, output);
+    answer.keep(std::move(output));
   };
   add(TensorName::kO, s.dv, value.o_dtype,
       right_o != nullptr ? right_o->values : truth.oracle.o,
@@ -162,28 +151,38 @@ void find_in_gradients(const JudgedKernel& kernel, WrongAnswer& answer) {
   const Truth& truth =
       known.truth_for(for_storage(kernel.model, value.kv_dtype, value.o_dtype));
   for (const TensorName name : kGradients) {
-    const auto& bytes = answer.outcome().*output_member(name);
-    if (bytes.empty()) continue;
-    const Dtype dtype = storage_type(value, name);
-    WrongOutput output{name,
-                       dtype,
-                       gradient_extents(value.shape, name),
-                       as_doubles(bytes, dtype),
-                       gradient_of(truth.gradient->values, name),
-                       bound_of(truth.gradient->bound, name),
-                       {}};
+    if (!answer.has(name)) continue;
+    WrongOutput output = answer.returned(
+        name, storage_type(value, name), gradient_extents(value.shape, name),
+        gradient_of(truth.gradient->values, name),
+        bound_of(truth.gradient->bound, name));
     const auto counts = [&](size_t n) {
       return gradient_counts(
           value, gradient_element(value.shape, name, static_cast<int64_t>(n)));
     };
-    if (output.actual.size() == output.right.size() &&
-        output.right.size() == output.bound.size())
-      find_wrong(counts, output);
-    keep_wrong(std::move(output), answer);
+    find_wrong(counts, output);
+    answer.keep(std::move(output));
   }
 }
 
 }  // namespace
+
+WrongOutput WrongAnswer::returned(TensorName name, Dtype dtype,
+                                  std::array<int64_t, 4> extents,
+                                  std::vector<double> right,
+                                  std::vector<double> bound) const {
+  return {name,
+          dtype,
+          extents,
+          as_doubles(outcome().*output_member(name), dtype),
+          std::move(right),
+          std::move(bound),
+          {}};
+}
+
+void WrongAnswer::keep(WrongOutput output) {
+  if (!output.wrong.empty()) outputs.push_back(std::move(output));
+}
 
 void find_wrong_elements(WrongOutput& output) {
   find_wrong([](size_t) { return true; }, output);
@@ -200,6 +199,14 @@ WrongOutput where_finite(const WrongOutput& output) {
       },
       finite);
   return finite;
+}
+
+std::vector<size_t> first_of_wrong_rows(const WrongOutput& output) {
+  const auto width = static_cast<size_t>(output.extents[3]);
+  std::vector<size_t> first;
+  for (const size_t n : output.wrong)
+    if (first.empty() || n / width != first.back() / width) first.push_back(n);
+  return first;
 }
 
 const WrongOutput* WrongAnswer::find(TensorName name) const {

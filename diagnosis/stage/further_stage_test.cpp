@@ -178,12 +178,9 @@ TEST(FurtherStage, WhatEndsAStoryIsItsStage) {
               {DiesOf::kQueries, Stage::kUnknown}};
   for (const auto& row : rows) {
     const KernelUnderTest kernel = FakeTables::under_test();
-    const std::vector<Failure> failures = failures_for_test(
-        kernel,
-        [&](size_t) {
-          return Opened{std::make_unique<DyingTables>(row.of), ""};
-        },
-        {find_law("cache_agrees_with_history")}, 4000);
+    const std::vector<Failure> failures =
+        failures_for_test(kernel, opening<DyingTables>(row.of),
+                          {find_law("cache_agrees_with_history")}, 4000);
     ASSERT_FALSE(failures.empty());
     DyingTables executor(row.of);
     TimeUse time;

@@ -27,9 +27,7 @@ struct Told {
 Told told_of(const KernelUnderTest& kernel,
              const FakeExecutor::Question& question,
              std::vector<const Law*> laws) {
-  const ExecutorFactory open = [&question](size_t) {
-    return Opened{std::make_unique<FakeExecutor>(question), ""};
-  };
+  const ExecutorFactory open = opening<FakeExecutor>(question);
   Told told;
   told.failures = failures_for_test(kernel, open, std::move(laws), 600);
   TimeUse time;

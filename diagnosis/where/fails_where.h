@@ -23,6 +23,11 @@ struct FreshVerdicts {
   int right = 0, all = 0;
   int failing = 0;  // of all
 
+  void add(bool predicted, bool failed) {
+    ++all;
+    failing += failed;
+    right += failed == predicted;
+  }
   // The requirement for a sentence: right in nineteen of twenty cases.
   bool are_right() const { return all > 0 && 20 * right >= 19 * all; }
   // A sentence is reported if one that is wrong in every twentieth case would

@@ -251,12 +251,9 @@ TEST(FailsWhere, WhatIsUnsteadyIsAskedForASentenceAsWell) {
         for (double& o : out.o) o = 1.25 * o + 0.25;
     };
     const KernelUnderTest kernel = FakeExecutor::under_test();
-    std::vector<Failure> failures = failures_for_test(
-        kernel,
-        [&](size_t) {
-          return Opened{std::make_unique<FakeExecutor>(nullptr, answer), ""};
-        },
-        {find_law("agrees_with_oracle")}, 4000);
+    std::vector<Failure> failures =
+        failures_for_test(kernel, opening<FakeExecutor>(nullptr, answer),
+                          {find_law("agrees_with_oracle")}, 4000);
     ASSERT_FALSE(failures.empty());
     failures[0].repeats = 10;
     failures[0].repeats_failed = 3;
@@ -516,9 +513,7 @@ class Hanging : public FakeExecutor {
 // such call takes seconds.
 TEST(FailsWhere, CallsThatDoNotEndHaveASentenceToo) {
   const auto looked = [](bool soon) {
-    const auto open = [soon](size_t) {
-      return Opened{std::make_unique<Hanging>(soon), ""};
-    };
+    const auto open = opening<Hanging>(soon);
     const KernelUnderTest kernel = FakeExecutor::under_test();
     const std::vector<Failure> failures =
         failures_for_test(kernel, open, {find_law("agrees_with_oracle")}, 4000);
@@ -537,9 +532,7 @@ TEST(FailsWhere, CallsThatDoNotEndHaveASentenceToo) {
 // Damage by an earlier story must not count as a failure.
 TEST(FailsWhere, StoriesAreHeardAloneWhereOthersDoDamage) {
   const auto looked = [](bool in_any) {
-    const auto open = [in_any](size_t) {
-      return Opened{std::make_unique<DamagedTables>(in_any), ""};
-    };
+    const auto open = opening<DamagedTables>(in_any);
     const KernelUnderTest kernel = FakeTables::under_test();
     const std::vector<Failure> failures = failures_for_test(
         kernel, open, {find_law("cache_agrees_with_history")}, 4000);

@@ -42,10 +42,8 @@ FreshVerdicts predict_fresh(const FailsWhere& where, uint64_t seed, int count,
                    [&witness] { return witness.is_too_slow(); })) {
     const auto evidence = witness.ask(where.setting->law(), value);
     if (evidence == nullptr || evidence->is_empty_handed()) continue;
-    ++fresh.all;
-    fresh.failing += evidence->failed();
-    fresh.right += evidence->failed() == where.hypothesis.predicts_failure(
-                                             where.setting->values(value));
+    fresh.add(where.hypothesis.predicts_failure(where.setting->values(value)),
+              evidence->failed());
   }
   return fresh;
 }

@@ -37,12 +37,8 @@ FailsWhere look_in_answers(const Law& law, const Failure& failure,
   for (size_t n = 0; n < samples.size(); ++n)
     (n / 2 % 2 == 0 ? heard : held_back).push_back(samples[n]);
   out.hypothesis = simplest_hypotheses(heard, 1)[0];
-  for (const Sample& one : held_back) {
-    ++out.fresh.all;
-    out.fresh.failing += one.failed;
-    out.fresh.right +=
-        out.hypothesis.predicts_failure(one.values) == one.failed;
-  }
+  for (const Sample& one : held_back)
+    out.fresh.add(out.hypothesis.predicts_failure(one.values), one.failed);
   out.setting = setting;
   return out;
 }

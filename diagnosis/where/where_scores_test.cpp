@@ -26,8 +26,8 @@ void score(const KernelUnderTest& kernel, Executor& executor, Scores& scores) {
   std::vector<const Law*> laws;
   for (const std::string& id : kernel.judged.info.fault->killed_by)
     if (const Law* law = find_law(id)) laws.push_back(law);
-  const std::vector<Failure> failures = failures_for_test(
-      kernel, [](size_t) { return open_for_test(QKVET_FAULTY); }, laws, kCases);
+  const std::vector<Failure> failures =
+      failures_for_test(kernel, open_faults, laws, kCases);
   if (failures.empty() || failures[0].judgement.kind == FailureKind::kHang ||
       failures[0].repeats_failed < failures[0].repeats)
     return;
