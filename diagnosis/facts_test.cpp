@@ -79,7 +79,7 @@ TEST(Facts, NaNOfMemoryIsKnownInStories) {
   TimeUse time;
   TablesOfMemory executor;
   const Instead instead =
-      look_what_it_is_instead(failures[0], {}, kernel, executor, time);
+      look_what_it_is_instead(failures[0], {}, {kernel, executor, time});
   EXPECT_TRUE(instead.text().starts_with("o is made of unwritten memory"))
       << instead.text();
 }
@@ -102,9 +102,9 @@ Looked look(const Spoil& spoil, const EndingTables::Ends& ends = {},
   TimeUse time;
   EndingTables executor(spoil, ends);
   out.instead =
-      look_what_it_is_instead(failures[0], {}, kernel, executor, time);
+      look_what_it_is_instead(failures[0], {}, {kernel, executor, time});
   EndingTables fresh(judged != nullptr ? *judged : spoil, ends);
-  out.score = score_instead(out.instead, failures[0], {}, kernel, fresh, time,
+  out.score = score_instead(out.instead, failures[0], {}, {kernel, fresh, time},
                             /*seed=*/77, /*count=*/200);
   return out;
 }
@@ -190,7 +190,8 @@ TEST(Facts, WhatACommandDoesToAnotherSequenceIsSaid) {
     ASSERT_FALSE(failures.empty()) << row.fault;
     TimeUse time;
     const std::string text =
-        look_what_it_is_instead(failures[0], {}, kernel, *opened.executor, time)
+        look_what_it_is_instead(failures[0], {},
+                                {kernel, *opened.executor, time})
             .stored.text;
     if (row.text != nullptr)
       EXPECT_EQ(text, row.text) << row.fault;
@@ -400,7 +401,7 @@ TEST(Facts, WhoDiesByOneWidthAloneIsAtItsStage) {
     TimeUse time;
     FakeExecutor executor(nullptr, answer);
     const Instead instead =
-        look_what_it_is_instead(failures[0], {}, kernel, executor, time);
+        look_what_it_is_instead(failures[0], {}, {kernel, executor, time});
     EXPECT_EQ(instead.end.text, "the process ends");
     EXPECT_STREQ(stage_name(instead.stage), stage_name(row.stage))
         << to_string(failures[0].smallest);

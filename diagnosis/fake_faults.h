@@ -110,12 +110,12 @@ inline Looked look(const Fault& fault, const Fault* other = nullptr,
   FakeExecutor executor(fault.question, fault.answer);
   const FailsWhere nowhere;
   out.instead =
-      look_what_it_is_instead(*out.failure, nowhere, kernel, executor, time);
+      look_what_it_is_instead(*out.failure, nowhere, {kernel, executor, time});
   EXPECT_LE(out.instead.calls, kMostInsteadCalls);
   const Fault& judged = other != nullptr ? *other : fault;
   FakeExecutor fresh(judged.question, judged.answer);
-  out.score = score_instead(out.instead, *out.failure, nowhere, kernel, fresh,
-                            time, /*seed=*/77, /*count=*/60);
+  out.score = score_instead(out.instead, *out.failure, nowhere,
+                            {kernel, fresh, time}, /*seed=*/77, /*count=*/60);
   return out;
 }
 

@@ -33,24 +33,13 @@ KernelUnderTest with_options(uint64_t options) {
   return kernel;
 }
 
-struct Reported {
-  std::vector<Failure> failures;
-  std::vector<CauseOfFailures> causes;
-};
-
 Reported report_on(const KernelUnderTest& kernel, const Question& question,
-                   const Answer& answer, std::vector<const char*> laws,
+                   const Answer& answer, const std::vector<const char*>& laws,
                    const Catalogue& catalogue = known_faults_for_test()) {
-  const auto open = opening<FakeExecutor>(question, answer);
-  std::vector<const Law*> asked;
-  for (const char* id : laws) asked.push_back(find_law(id));
-  Reported out;
-  out.failures = failures_for_test(kernel, open, asked, 1200);
+  Reported out =
+      diagnosis::report_on(kernel, opening<FakeExecutor>(question, answer),
+                           laws, /*cases=*/1200, catalogue);
   EXPECT_FALSE(out.failures.empty());
-  TimeUse time;
-  const Opened executor = open(0);
-  out.causes = diagnose_all(pointers_to(out.failures), kernel,
-                            *executor.executor, catalogue, time);
   return out;
 }
 
@@ -216,7 +205,7 @@ TEST(FalseSentences, OtherMasksAreAskedBeforeEmptyRowsAreACaseOfTheirOwn) {
   FakeExecutor executor(head_0, {});
   TimeUse time;
   const Instead instead =
-      look_what_it_is_instead(failure, FailsWhere(), kernel, executor, time);
+      look_what_it_is_instead(failure, FailsWhere(), {kernel, executor, time});
   EXPECT_NE(instead.stage, Stage::kEmptyRows) << instead.text();
   EXPECT_GE(instead.cases, 3);
 }

@@ -87,6 +87,37 @@ inline std::vector<const Failure*> pointers_to(
   return pointers;
 }
 
+inline std::vector<const Law*> laws_for_test(
+    const std::vector<const char*>& ids) {
+  std::vector<const Law*> laws;
+  for (const char* id : ids) laws.push_back(find_law(id));
+  return laws;
+}
+
+// Failures, and the causes that are reported for them.
+struct Reported {
+  std::vector<Failure> failures;
+  std::vector<CauseOfFailures> causes;
+};
+inline Reported report_on(std::vector<Failure> failures,
+                          const KernelUnderTest& kernel,
+                          const ExecutorFactory& open,
+                          const Catalogue& catalogue) {
+  Reported out{std::move(failures), {}};
+  TimeUse time;
+  const Opened executor = open(0);
+  out.causes = diagnose_all(pointers_to(out.failures), kernel,
+                            *executor.executor, catalogue, time);
+  return out;
+}
+inline Reported report_on(
+    const KernelUnderTest& kernel, const ExecutorFactory& open,
+    const std::vector<const char*>& laws, int64_t cases,
+    const Catalogue& catalogue = known_faults_for_test()) {
+  return report_on(failures_for_test(kernel, open, laws_for_test(laws), cases),
+                   kernel, open, catalogue);
+}
+
 }  // namespace qkvet::diagnosis
 
 #endif  // QKVET_DIAGNOSIS_TEST_FAULTS_H_

@@ -11,6 +11,7 @@
 
 #include "core/door/executor.h"
 #include "properties/checking/case_work.h"
+#include "properties/run/runner.h"
 
 namespace qkvet::diagnosis {
 
@@ -50,9 +51,31 @@ inline constexpr double kMostClockOfPart = 30;
 void begin_new_process(std::vector<KernelCall>& calls);
 void use_finite_memory(std::vector<KernelCall>& calls);
 
+// A case with a recorded answer, and its law.
+struct AnsweredCase {
+  const Law* law = nullptr;
+  Case value;
+};
+// For a kernel that cannot be run: all its recorded cases, in the order in
+// which they are used.
+using Answered = std::vector<AnsweredCase>;
+
+// The kernel under test and the source of all evidence about it: the executor,
+// the clock of its calls, and its recorded answers if it cannot be called. All
+// must outlive what is made of it.
+struct EvidencePool {
+  const KernelUnderTest& kernel;
+  Executor& executor;
+  TimeUse& time;
+  const Answered* answered = nullptr;
+};
+
 // Runs the kernel under test, for a limited number of calls and a limited time.
 class Witness {
  public:
+  explicit Witness(const EvidencePool& pool, int most_calls, double parts = 1)
+      : Witness(pool.kernel.judged, pool.kernel.index, pool.executor, pool.time,
+                most_calls, parts) {}
   // All arguments must outlive this. `parts`: its time in units of a usual
   // part's.
   Witness(const JudgedKernel& kernel, int index, Executor& executor,

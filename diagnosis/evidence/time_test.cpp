@@ -88,7 +88,7 @@ TEST(Time, TimeIsKeptForFreshCases) {
     TimeUse time;
     TakesTime executor(seconds, 0, &time, /*in_long=*/true);
     const FailsWhere where =
-        look_where_it_fails(failures[0], kernel, executor, time);
+        look_where_it_fails(failures[0], {kernel, executor, time});
     EXPECT_EQ(where.is_known(), seconds < 0.1) << where.text();
     EXPECT_EQ(where.fresh.all >= 100, seconds < 0.1) << where.text();
     EXPECT_LE(seconds * (executor.calls - 1), 1.5 * kMostSecondsOfPart);

@@ -290,11 +290,9 @@ bool hangs_on(const Elsewhere& elsewhere, const WrongAnswer& answer,
 }  // namespace
 
 std::optional<Claim> claim_of_asking_again(const Wrongs& wrongs,
-                                           const KernelUnderTest& kernel,
-                                           Executor& executor, TimeUse& time,
+                                           const EvidencePool& pool,
                                            int* calls) {
-  const auto witness = std::make_shared<Witness>(
-      kernel.judged, kernel.index, executor, time, kMostOfWitness);
+  const auto witness = std::make_shared<Witness>(pool, kMostOfWitness);
   std::vector<Claim> claims = {
       {"other numbers after another call than in a new process: what that one "
        "left, or unwritten memory",
@@ -324,17 +322,15 @@ std::optional<Claim> claim_of_asking_again(const Wrongs& wrongs,
   return std::move(*found);
 }
 
-ClaimOfMemory claim_of_memory(const Wrongs& wrongs,
-                              const KernelUnderTest& kernel, Executor& executor,
-                              TimeUse& time, int* calls) {
+ClaimOfMemory claim_of_memory(const Wrongs& wrongs, const EvidencePool& pool,
+                              int* calls) {
   constexpr std::pair<OfMemory, const char*> kMemory[] = {
       {OfMemory::kFresh,
        "made of unwritten memory: with other bytes in it, other numbers"},
       {OfMemory::kAroundInputs,
        "made of what lies around the rows of inputs: with other bytes there, "
        "other numbers"}};
-  const auto witness = std::make_shared<Witness>(
-      kernel.judged, kernel.index, executor, time, kMostOfWitness);
+  const auto witness = std::make_shared<Witness>(pool, kMostOfWitness);
   ClaimOfMemory out;
   for (const auto& [of, text] : kMemory) {
     size_t known = 0, others = 0;

@@ -73,8 +73,7 @@ std::optional<Claim> claim_of_sums(const Wrongs& wrongs);
 // and with other data elsewhere. The same is done when the claim is checked;
 // `calls` counts only the runs made here.
 std::optional<Claim> claim_of_asking_again(const Wrongs& wrongs,
-                                           const KernelUnderTest& kernel,
-                                           Executor& executor, TimeUse& time,
+                                           const EvidencePool& pool,
                                            int* calls);
 // The same for memory alone: whether it decides any of the first answers, and
 // the claim if it decides all of them.
@@ -82,9 +81,8 @@ struct ClaimOfMemory {
   bool is_of_any = false;
   std::optional<Claim> claim;
 };
-ClaimOfMemory claim_of_memory(const Wrongs& wrongs,
-                              const KernelUnderTest& kernel, Executor& executor,
-                              TimeUse& time, int* calls);
+ClaimOfMemory claim_of_memory(const Wrongs& wrongs, const EvidencePool& pool,
+                              int* calls);
 
 }  // namespace qkvet::diagnosis
 

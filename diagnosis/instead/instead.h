@@ -94,12 +94,10 @@ struct Instead {
   std::string stage_sentence() const;
 };
 
-// For a steady failure that is no hang. `answered`: the recorded answers, or
-// null. `where`: the sentence that was found before, or none.
+// For a steady failure that is no hang. `where`: the sentence that was found
+// before, or none.
 Instead look_what_it_is_instead(const Failure& failure, const FailsWhere& where,
-                                const KernelUnderTest& kernel,
-                                Executor& executor, TimeUse& time,
-                                const Answered* answered = nullptr);
+                                const EvidencePool& pool);
 
 // Whether the descriptions hold for failing cases of another seed: for at most
 // `answers` of `count` cases.
@@ -107,9 +105,8 @@ struct InsteadScore {
   int right = 0, all = 0;  // wrong outputs of fresh cases with a description
 };
 InsteadScore score_instead(const Instead& instead, const Failure& failure,
-                           const FailsWhere& where,
-                           const KernelUnderTest& kernel, Executor& executor,
-                           TimeUse& time, uint64_t seed, int count,
+                           const FailsWhere& where, const EvidencePool& pool,
+                           uint64_t seed, int count,
                            int answers = kMostAnswers);
 
 // --- for instead.cpp: place.cpp

@@ -43,15 +43,15 @@ void score(const KernelUnderTest& kernel, Executor& executor, Scores& scores) {
   ++scores.faults;
   TimeUse time;
   const FailsWhere where =
-      look_where_it_fails(failures[0], kernel, executor, time);
+      look_where_it_fails(failures[0], {kernel, executor, time});
   time = {};
   const std::clock_t start = std::clock();
   const Instead instead =
-      look_what_it_is_instead(failures[0], where, kernel, executor, time);
+      look_what_it_is_instead(failures[0], where, {kernel, executor, time});
   scores.seconds.push_back(
       static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC + time.kernel);
   const InsteadScore fresh =
-      score_instead(instead, failures[0], where, kernel, executor, time,
+      score_instead(instead, failures[0], where, {kernel, executor, time},
                     kJudgesSeed, kFresh, kFreshAnswers);
   const bool is_described =
       std::any_of(instead.outputs.begin(), instead.outputs.end(),

@@ -34,15 +34,15 @@ LookedLayer look_at_layer(const std::string& fault, Executor& executor,
   TimeUse time;
   out.failure = std::move(failures[0]);
   out.instead =
-      look_what_it_is_instead(*out.failure, {}, out.kernel, executor, time);
+      look_what_it_is_instead(*out.failure, {}, {out.kernel, executor, time});
   return out;
 }
 
 InsteadScore score_of(const LookedLayer& said, const LookedLayer& of,
                       Executor& executor) {
   TimeUse time;
-  return score_instead(said.instead, *of.failure, {}, of.kernel, executor, time,
-                       /*seed=*/77, /*count=*/60);
+  return score_instead(said.instead, *of.failure, {},
+                       {of.kernel, executor, time}, /*seed=*/77, /*count=*/60);
 }
 
 class Layers : public testing::TestWithParam<Known> {};

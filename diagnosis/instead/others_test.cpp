@@ -32,8 +32,8 @@ TEST_P(OtherSubjects, HaveTheStageOfTheirMechanism) {
       failures_for_test(kernel, open_faults, {law}, 2000);
   ASSERT_FALSE(failures.empty());
   TimeUse time;
-  const Instead instead =
-      look_what_it_is_instead(failures[0], {}, kernel, *opened.executor, time);
+  const Instead instead = look_what_it_is_instead(
+      failures[0], {}, {kernel, *opened.executor, time});
   EXPECT_STREQ(stage_name(instead.stage), stage_name(known.stage))
       << to_string(failures[0].smallest);
   const std::string said = instead.text();

@@ -30,8 +30,8 @@ inline constexpr int64_t kMostReadingWork = 45'000'000;
 
 class OutputSearch {
  public:
-  OutputSearch(const KernelUnderTest& kernel, TimeUse& time)
-      : kernel_(kernel), time_(time) {}
+  explicit OutputSearch(const EvidencePool& pool)
+      : kernel_(pool.kernel), time_(pool.time) {}
 
   // Nullopt: no single description fits.
   std::optional<Claim> claim_of_empty_rows(const Wrongs& wrongs) {

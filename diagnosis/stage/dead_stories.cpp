@@ -122,9 +122,9 @@ std::optional<Stage> stage_of_end(const Law& law, const Case& value,
 }  // namespace
 
 Stage stage_of_dead_stories(const Failure& failure, const FailsWhere& where,
-                            const KernelUnderTest& kernel, Witness& witness) {
+                            Witness& witness) {
   const Law& agrees = agreement_about(Subject::kCache);
-  Collector collector(kernel, witness, kMostAnswers, kMostStories);
+  Collector collector(witness, kMostAnswers, kMostStories);
   collector.ask(failure.smallest);
   collector.ask_with_commands_of(*failure.law, failure.smallest);
   ask_fresh(failure, where, kStageSeed, kMostStories, collector);

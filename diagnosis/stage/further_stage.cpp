@@ -218,9 +218,8 @@ Stage stage_of_large_scores(const Failure& failure, Witness& witness) {
 }
 
 Stage stage_of_rows(const Failure& failure, const FailsWhere& where,
-                    const Instead& instead, const KernelUnderTest& kernel,
-                    Witness& witness) {
-  Collector collector(kernel, witness, kMostAnswers, kMostFurtherCases);
+                    const Instead& instead, Witness& witness) {
+  Collector collector(witness, kMostAnswers, kMostFurtherCases);
   collector.ask(failure.smallest);
   collector.ask(failure.found);
   ask_fresh(failure, where, kStageSeed, kMostFurtherCases, collector);
@@ -249,15 +248,13 @@ Stage stage_of_lse_beside_o(const Instead& instead) {
 }  // namespace
 
 Stage look_further_for_stage(const Failure& failure, const FailsWhere& where,
-                             const Instead& instead,
-                             const KernelUnderTest& kernel, Executor& executor,
-                             TimeUse& time, int* calls, double parts) {
+                             const Instead& instead, const EvidencePool& pool,
+                             int* calls, double parts) {
   const Subject subject = failure.law->domain.subject;
   const bool is_story = subject == Subject::kCache;
   if (subject == Subject::kBackward) {
-    Witness witness(kernel.judged, kernel.index, executor, time,
-                    kMostStageCalls, parts);
-    const Stage stage = stage_of_gradients(failure, where, kernel, witness);
+    Witness witness(pool, kMostStageCalls, parts);
+    const Stage stage = stage_of_gradients(failure, where, witness);
     *calls += witness.calls_made();
     return stage;
   }
@@ -267,11 +264,11 @@ Stage look_further_for_stage(const Failure& failure, const FailsWhere& where,
   if (const Stage told = stage_of_lse_beside_o(instead);
       told != Stage::kUnknown)
     return told;
-  Witness witness(kernel.judged, kernel.index, executor, time,
-                  kMostStageCalls * (is_story ? kCallsOfStory : 1), parts);
-  const Stage stage =
-      is_story ? stage_of_dead_stories(failure, where, kernel, witness)
-               : stage_of_rows(failure, where, instead, kernel, witness);
+  Witness witness(pool, kMostStageCalls * (is_story ? kCallsOfStory : 1),
+                  parts);
+  const Stage stage = is_story
+                          ? stage_of_dead_stories(failure, where, witness)
+                          : stage_of_rows(failure, where, instead, witness);
   *calls += witness.calls_made();
   // The stage must not contradict a description, except one of o alone next to
   // an unexplained lse.

@@ -25,8 +25,8 @@ Stage stage_of(const FakeExecutor::Question& question,
   FakeExecutor executor(question, answer);
   TimeUse time;
   int calls = 0;
-  const Stage stage = look_further_for_stage(failures[0], {}, {}, kernel,
-                                             executor, time, &calls);
+  const Stage stage = look_further_for_stage(failures[0], {}, {},
+                                             {kernel, executor, time}, &calls);
   EXPECT_LE(calls, kMostStageCalls);
   return stage;
 }
@@ -110,8 +110,8 @@ TEST(FurtherStage, WhatLseComesOfIsTheStageOfAWrongOBesideIt) {
     instead.outputs[1].text = "the result of capped scores times 1.01";
     instead.outputs[1].stage = of_lse;
     int calls = 0;
-    EXPECT_EQ(look_further_for_stage(failure, {}, instead, kernel, executor,
-                                     time, &calls),
+    EXPECT_EQ(look_further_for_stage(failure, {}, instead,
+                                     {kernel, executor, time}, &calls),
               of_lse == Stage::kScores ? Stage::kScores : Stage::kUnknown);
   }
 }
@@ -185,8 +185,8 @@ TEST(FurtherStage, WhatEndsAStoryIsItsStage) {
     DyingTables executor(row.of);
     TimeUse time;
     int calls = 0;
-    EXPECT_STREQ(stage_name(look_further_for_stage(failures[0], {}, {}, kernel,
-                                                   executor, time, &calls)),
+    EXPECT_STREQ(stage_name(look_further_for_stage(
+                     failures[0], {}, {}, {kernel, executor, time}, &calls)),
                  stage_name(row.stage))
         << to_string(failures[0].smallest);
   }

@@ -364,8 +364,8 @@ class GradientProbes {
 }  // namespace
 
 Stage stage_of_gradients(const Failure& failure, const FailsWhere& where,
-                         const KernelUnderTest& kernel, Witness& witness) {
-  Collector collector(kernel, witness, kMostAnswers, kMostGradientCases);
+                         Witness& witness) {
+  Collector collector(witness, kMostAnswers, kMostGradientCases);
   collector.ask(failure.smallest);
   collector.ask(failure.found);
   ask_fresh(failure, where, kStageSeed, kMostGradientCases, collector);

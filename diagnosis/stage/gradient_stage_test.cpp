@@ -32,8 +32,8 @@ TEST_P(Gradients, HaveTheStageOfTheirMechanism) {
   ASSERT_FALSE(failures.empty());
   TimeUse time;
   int calls = 0;
-  const Stage stage = look_further_for_stage(failures[0], {}, {}, kernel,
-                                             *opened.executor, time, &calls);
+  const Stage stage = look_further_for_stage(
+      failures[0], {}, {}, {kernel, *opened.executor, time}, &calls);
   EXPECT_LE(calls, kMostStageCalls);
   EXPECT_STREQ(stage_name(stage), stage_name(known.stage))
       << to_string(failures[0].smallest);
@@ -100,7 +100,7 @@ Stage stage_of(
   if (failures.empty()) return Stage::kUnknown;
   TimeUse time;
   int calls = 0;
-  return look_further_for_stage(failures[0], {}, {}, kernel, *made(), time,
+  return look_further_for_stage(failures[0], {}, {}, {kernel, *made(), time},
                                 &calls);
 }
 

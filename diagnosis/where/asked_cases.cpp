@@ -25,10 +25,8 @@ constexpr double kRoomForFresh = 1.2;
 
 }  // namespace
 
-AskedCases::AskedCases(const KernelUnderTest& kernel, Executor& executor,
-                       TimeUse& time)
-    : witness_(kernel.judged, kernel.index, executor, time,
-               kMostWhereCases * kCallsOfCase, kPartsOfTime) {}
+AskedCases::AskedCases(const EvidencePool& pool)
+    : witness_(pool, kMostWhereCases * kCallsOfCase, kPartsOfTime) {}
 
 bool AskedCases::is_over() const {
   return stopped_ || std::ssize(asked_) >= most_cases_ ||

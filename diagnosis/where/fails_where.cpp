@@ -49,9 +49,8 @@ constexpr int kFewestPlanned = 10;
 
 class WhereSearch {
  public:
-  WhereSearch(const Failure& failure, const KernelUnderTest& kernel,
-              Executor& executor, TimeUse& time)
-      : failure_(failure), kernel_(kernel), cases_(kernel, executor, time) {}
+  WhereSearch(const Failure& failure, const EvidencePool& pool)
+      : failure_(failure), kernel_(pool.kernel), cases_(pool) {}
 
   FailsWhere run() {
     FailsWhere out;
@@ -630,9 +629,8 @@ class WhereSearch {
 }  // namespace
 
 FailsWhere look_where_it_fails(const Failure& failure,
-                               const KernelUnderTest& kernel,
-                               Executor& executor, TimeUse& time) {
-  return WhereSearch(failure, kernel, executor, time).run();
+                               const EvidencePool& pool) {
+  return WhereSearch(failure, pool).run();
 }
 
 }  // namespace qkvet::diagnosis

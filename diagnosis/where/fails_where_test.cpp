@@ -34,16 +34,17 @@ struct Wrong {
   explicit Wrong(When when, const char* law = "agrees_with_oracle")
       : kernel(FakeExecutor::under_test()),
         executor(std::make_unique<FakeExecutor>(nullptr, wrong_when(when))) {
-    const auto open = [when](size_t) {
-      return Opened{std::make_unique<FakeExecutor>(nullptr, wrong_when(when)),
-                    ""};
-    };
     RunOptions options;
     options.laws = {find_law(law)};
     options.cases = 4000;
-    const RunResult result = run_plan({kernel}, open, options);
+    const RunResult result = run_plan(
+        {kernel}, opening<FakeExecutor>(nullptr, wrong_when(when)), options);
     for (const Cell& cell : result.kernels[0].cells) failure = cell.failure;
     EXPECT_TRUE(failure) << "nothing fails";
+  }
+
+  EvidencePool pool(const Answered* answered = nullptr) {
+    return {kernel, *executor, time, answered};
   }
 
   KernelUnderTest kernel;
@@ -54,8 +55,7 @@ struct Wrong {
 
 FailsWhere looked_for(When when) {
   Wrong wrong(when);
-  return wrong.failure ? look_where_it_fails(*wrong.failure, wrong.kernel,
-                                             *wrong.executor, wrong.time)
+  return wrong.failure ? look_where_it_fails(*wrong.failure, wrong.pool())
                        : FailsWhere{};
 }
 
@@ -123,8 +123,7 @@ TEST(FailsWhere, WhatALawAsksOfACaseIsAskedByItself) {
   Wrong wrong([](const KernelCall& c) { return c.mask != nullptr; },
               "causal_equals_mask");
   ASSERT_TRUE(wrong.failure);
-  const FailsWhere where = look_where_it_fails(*wrong.failure, wrong.kernel,
-                                               *wrong.executor, wrong.time);
+  const FailsWhere where = look_where_it_fails(*wrong.failure, wrong.pool());
   EXPECT_TRUE(where.is_known()) << where.text();
   EXPECT_EQ(where.hypothesis.formula(), "mask");
 }
@@ -134,8 +133,7 @@ TEST(FailsWhere, DropoutIsAskedAboutInOneCall) {
   Wrong wrong([](const KernelCall& c) { return c.dropout && c.shape.Tk > 4; },
               "dropout_zero_is_no_dropout");
   ASSERT_TRUE(wrong.failure);
-  const FailsWhere where = look_where_it_fails(*wrong.failure, wrong.kernel,
-                                               *wrong.executor, wrong.time);
+  const FailsWhere where = look_where_it_fails(*wrong.failure, wrong.pool());
   ASSERT_TRUE(where.is_known()) << where.text();
   EXPECT_EQ(where.setting->law().id, "dropout_agrees_with_oracle");
   EXPECT_EQ(where.hypothesis.formula(), "Tk > 4");
@@ -175,7 +173,7 @@ FailsWhere where_of(const char* law, const FakeExecutor::Question& question,
   if (failures.empty()) return {};
   FakeExecutor executor(question, answer);
   TimeUse time;
-  return look_where_it_fails(failures[0], kernel, executor, time);
+  return look_where_it_fails(failures[0], {kernel, executor, time});
 }
 
 // A kernel with an lse that is wrong by its extents, except for one case in
@@ -341,12 +339,10 @@ TEST(FailsWhere, WhatNoSentenceCanSayGetsNone) {
 TEST(FailsWhere, ASentenceThatIsOneOffIsScoredBadly) {
   Wrong wrong([](const KernelCall& c) { return c.shape.Tk > 12; });
   ASSERT_TRUE(wrong.failure);
-  const FailsWhere where = look_where_it_fails(*wrong.failure, wrong.kernel,
-                                               *wrong.executor, wrong.time);
+  const FailsWhere where = look_where_it_fails(*wrong.failure, wrong.pool());
   ASSERT_EQ(where.hypothesis.formula(), "Tk > 12");
   const auto judged = [&](const FailsWhere& one) {
-    return predict_fresh(one, 77, 200, wrong.kernel, *wrong.executor,
-                         wrong.time);
+    return predict_fresh(one, 77, 200, wrong.pool());
   };
   const FreshVerdicts exact = judged(where);
   EXPECT_EQ(exact.right, exact.all);
@@ -376,8 +372,8 @@ Answered planned(int64_t count) {
 TEST(FailsWhere, RecordedAnswersSayItWithoutBeingAskedAgain) {
   const auto looked = [](When when, int64_t count) {
     Wrong wrong(when);
-    return look_where_answers_fail(*wrong.failure, wrong.kernel,
-                                   *wrong.executor, planned(count), wrong.time);
+    const Answered answered = planned(count);
+    return look_where_answers_fail(*wrong.failure, wrong.pool(&answered));
   };
   const FailsWhere masked =
       looked([](const KernelCall& c) { return c.mask != nullptr; }, 240);
@@ -521,7 +517,7 @@ TEST(FailsWhere, CallsThatDoNotEndHaveASentenceToo) {
     if (failures.empty()) return FailsWhere{};
     Hanging executor(soon);
     TimeUse time;
-    return look_where_it_fails(failures[0], kernel, executor, time);
+    return look_where_it_fails(failures[0], {kernel, executor, time});
   };
   const FailsWhere known = looked(true);
   EXPECT_TRUE(known.is_known()) << known.text();
@@ -540,7 +536,7 @@ TEST(FailsWhere, StoriesAreHeardAloneWhereOthersDoDamage) {
     if (failures.empty()) return FailsWhere{};
     DamagedTables executor(in_any);
     TimeUse time;
-    return look_where_it_fails(failures[0], kernel, executor, time);
+    return look_where_it_fails(failures[0], {kernel, executor, time});
   };
   const FailsWhere alone = looked(false);
   EXPECT_TRUE(alone.is_known()) << alone.text();
