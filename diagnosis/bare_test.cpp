@@ -38,8 +38,7 @@ void first_value_row(const KernelCall& call, OracleOutput& out, CallOutcome&) {
   const Shape& s = call.shape;
   const auto v = stored_as_doubles(call.v, s.v_elements(), call.kv_dtype);
   for (int64_t row = 0; row < s.lse_elements(); ++row) {
-    const int64_t head =
-        row / (s.H * s.Tq) * s.Hkv + row / s.Tq % s.H / s.group();
+    const int64_t head = kv_head_of(s, row);
     for (int64_t c = 0; c < s.dv; ++c)
       out.o[static_cast<size_t>(row * s.dv + c)] =
           v[static_cast<size_t>(head * s.Tk * s.dv + c)];
@@ -99,53 +98,35 @@ KernelUnderTest plain_fake() {
   return kernel;
 }
 
-std::vector<const Law*> forward_laws() {
-  return {find_law("weights_sum_to_one"), find_law("lse_counts_equal_keys"),
-          find_law("agrees_with_oracle")};
-}
+const std::vector<const char*> kForward = {
+    "weights_sum_to_one", "lse_counts_equal_keys", "agrees_with_oracle"};
 
-// The causes that are reported; the failures live in *failures.
-std::vector<CauseOfFailures> causes_of(const KernelUnderTest& kernel,
-                                       const ExecutorFactory& open,
-                                       std::vector<const Law*> laws,
-                                       const std::string& like,
-                                       std::vector<Failure>* failures) {
-  if (like.empty()) {
-    *failures = failures_for_test(kernel, open, std::move(laws), 600);
-  } else {
-    RunOptions options;
-    options.laws = {find_law("agrees_with_oracle")};
-    options.cases = 64;
-    options.planned = [&like](int64_t number) {
-      return *parse_case("f32,B1,H2,Tq5,Tk7,d8" + like +
-                         ",seed=" + std::to_string(number))
-                  .value;
-    };
-    RunResult result = run_plan({kernel}, open, options);
-    for (Cell& cell : result.kernels[0].cells)
-      if (cell.failure) failures->push_back(std::move(*cell.failure));
-  }
-  TimeUse time;
-  const Opened executor = open(0);
-  return diagnose_all(pointers_to(*failures), kernel, *executor.executor,
-                      known_faults_for_test(), time);
-}
-
-std::vector<CauseOfFailures> causes_of(const Fake& fake,
-                                       std::vector<Failure>* failures) {
-  const auto open = [&fake](size_t) {
-    return Opened{std::make_unique<FakeExecutor>(nullptr, fake.answer), ""};
+Reported reported_of(const Fake& fake) {
+  const KernelUnderTest kernel = plain_fake();
+  const auto open = opening<FakeExecutor>(nullptr, fake.answer);
+  const std::string like = fake.like;
+  if (like.empty()) return report_on(kernel, open, kForward, 600);
+  RunOptions options;
+  options.laws = {find_law("agrees_with_oracle")};
+  options.cases = 64;
+  options.planned = [&like](int64_t number) {
+    return *parse_case("f32,B1,H1,Tq5,Tk7,d8" + like +
+                       ",seed=" + std::to_string(number))
+                .value;
   };
-  return causes_of(plain_fake(), open, forward_laws(), fake.like, failures);
+  RunResult result = run_plan({kernel}, open, options);
+  std::vector<Failure> failures;
+  for (Cell& cell : result.kernels[0].cells)
+    if (cell.failure) failures.push_back(std::move(*cell.failure));
+  return report_on(std::move(failures), kernel, open, known_faults_for_test());
 }
 
 TEST(Bare, NoCauseIsNamedOfTenKernelsThatTellNothing) {
   ASSERT_EQ(fakes().size(), 10u);
   for (const Fake& fake : fakes()) {
-    std::vector<Failure> failures;
-    const auto causes = causes_of(fake, &failures);
-    ASSERT_FALSE(causes.empty()) << fake.name;
-    for (const CauseOfFailures& cause : causes)
+    const Reported reported = reported_of(fake);
+    ASSERT_FALSE(reported.causes.empty()) << fake.name;
+    for (const CauseOfFailures& cause : reported.causes)
       EXPECT_EQ(cause.diagnosis.name(), "unknown")
           << fake.name << ": " << to_string(cause.best->smallest);
   }
@@ -153,9 +134,8 @@ TEST(Bare, NoCauseIsNamedOfTenKernelsThatTellNothing) {
 
 TEST(Bare, WhatIsCertainIsSaid) {
   const auto seen = [](size_t n) {
-    std::vector<Failure> failures;
-    const auto causes = causes_of(fakes()[n], &failures);
-    return causes.empty() ? "" : causes[0].diagnosis.seen;
+    const Reported reported = reported_of(fakes()[n]);
+    return reported.causes.empty() ? "" : reported.causes[0].diagnosis.seen;
   };
   EXPECT_EQ(seen(0),
             "every element of o is NaN, for every input that was tried");
@@ -170,41 +150,33 @@ TEST(Bare, GradientsThatAreZeroOrNaNTellNothing) {
       for (auto* gradient : {&out.q, &out.k, &out.v})
         std::fill(gradient->begin(), gradient->end(), number);
     };
-    const auto open = [&answer](size_t) {
-      return Opened{std::make_unique<FakeGradients>(nullptr, answer), ""};
-    };
+    const auto open = opening<FakeGradients>(nullptr, answer);
     KernelUnderTest kernel = FakeGradients::under_test();
     kernel.judged.info.capabilities.options &=
         plain_fake().judged.info.capabilities.options;
     kernel.judged.info.backward_options = 0;
-    std::vector<Failure> failures;
-    const auto causes = causes_of(
-        kernel, open, {find_law("backward_agrees_with_oracle")}, "", &failures);
-    ASSERT_EQ(causes.size(), 1u);
-    EXPECT_EQ(causes[0].diagnosis.name(), "unknown");
-    EXPECT_NE(causes[0].diagnosis.seen.find(number == 0 ? "is 0" : "is NaN"),
+    const Reported reported =
+        report_on(kernel, open, {"backward_agrees_with_oracle"}, 600);
+    ASSERT_EQ(reported.causes.size(), 1u);
+    const Diagnosis& diagnosis = reported.causes[0].diagnosis;
+    EXPECT_EQ(diagnosis.name(), "unknown");
+    EXPECT_NE(diagnosis.seen.find(number == 0 ? "is 0" : "is NaN"),
               std::string::npos)
-        << causes[0].diagnosis.seen;
+        << diagnosis.seen;
   }
 }
 
 // The control: a known fault that is right only in calls with one number.
 TEST(Bare, TheRightCauseIsStillNamed) {
-  const auto open = [](size_t) {
-    return Opened{std::make_unique<FakeExecutor>(
-                      [](KernelCall&, Problem& p) {
-                        p.scale = 1;
-                        p.scale_given = true;
-                      },
-                      nullptr),
-                  ""};
+  const FakeExecutor::Question unscaled = [](KernelCall&, Problem& p) {
+    p.scale = 1;
+    p.scale_given = true;
   };
-  std::vector<Failure> failures;
-  const auto causes =
-      causes_of(plain_fake(), open, forward_laws(), "", &failures);
-  ASSERT_EQ(causes.size(), 1u);
-  EXPECT_EQ(causes[0].diagnosis.name(), "no_scale");
-  EXPECT_EQ(causes[0].diagnosis.certainty, Certainty::kSure);
+  const Reported reported =
+      report_on(plain_fake(), opening<FakeExecutor>(unscaled), kForward, 600);
+  ASSERT_EQ(reported.causes.size(), 1u);
+  EXPECT_EQ(reported.causes[0].diagnosis.name(), "no_scale");
+  EXPECT_EQ(reported.causes[0].diagnosis.certainty, Certainty::kSure);
 }
 
 // Names of the known faults that the kernel can have.

@@ -78,10 +78,8 @@ Diagnosis diagnosed_fault(const char* fault, const Failing& failing) {
   const Opened faults = open_for_test(QKVET_FAULTY);
   EXPECT_NE(faults.executor, nullptr) << faults.error;
   if (faults.executor == nullptr) return {};
-  for (const KernelUnderTest& kernel : kernels_for_test(*faults.executor))
-    if (kernel.judged.info.name == std::string("faulty/") + fault)
-      return diagnosed(failing, kernel, *faults.executor);
-  return {};
+  return diagnosed(failing, fault_for_test(*faults.executor, fault),
+                   *faults.executor);
 }
 
 void expect_sure(const char* fault, const Diagnosis& diagnosis) {

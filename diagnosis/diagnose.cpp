@@ -53,32 +53,28 @@ bool fails_mostly(const Failure& failure) {
 // the neighbours; one that hangs for seconds each time takes too long.
 // `plainest`: the failure of the same cause with the most informative numbers.
 void look_where(const Failure& failure, const Failure& plainest,
-                const KernelUnderTest& kernel, Executor& executor,
-                TimeUse& time, const Answered* answered, Diagnosis& diagnosis) {
+                const EvidencePool& pool, Diagnosis& diagnosis) {
   if (failure.judgement.kind == FailureKind::kHang &&
-      (answered != nullptr || !executor.expect_hangs(kernel.index)))
+      (pool.answered != nullptr ||
+       !pool.executor.expect_hangs(pool.kernel.index)))
     return;
-  if (answered != nullptr) {
-    diagnosis.where =
-        look_where_answers_fail(failure, kernel, executor, *answered, time);
-    diagnosis.instead = look_what_it_is_instead(
-        failure, diagnosis.where, kernel, executor, time, answered);
+  if (pool.answered != nullptr) {
+    diagnosis.where = look_where_answers_fail(failure, pool);
+    diagnosis.instead = look_what_it_is_instead(failure, diagnosis.where, pool);
     return;
   }
-  const ReportTime report(executor);
+  const ReportTime report(pool.executor);
   // A failure that is not repeated every time may be steady in other cases.
-  diagnosis.where = look_where_it_fails(failure, kernel, executor, time);
+  diagnosis.where = look_where_it_fails(failure, pool);
   if (fails_mostly(failure) || diagnosis.where.is_known()) {
     Instead& instead = diagnosis.instead;
-    instead = look_what_it_is_instead(plainest, diagnosis.where, kernel,
-                                      executor, time);
+    instead = look_what_it_is_instead(plainest, diagnosis.where, pool);
     if (instead.stage == Stage::kUnknown && !instead.depends_on_calls)
-      instead.stage = look_further_for_stage(plainest, diagnosis.where, instead,
-                                             kernel, executor, time,
-                                             &instead.calls, report.parts());
+      instead.stage =
+          look_further_for_stage(plainest, diagnosis.where, instead, pool,
+                                 &instead.calls, report.parts());
   }
-  Witness neighbours(kernel.judged, kernel.index, executor, time,
-                     kMostHiddenCalls, report.parts());
+  Witness neighbours(pool, kMostHiddenCalls, report.parts());
   // A cause in earlier calls has this text already.
   diagnosis.hidden = diagnosis.earlier.decide() ? "" : diagnosis.earlier.text();
   const std::string near = hidden_among_neighbours(
@@ -192,11 +188,8 @@ namespace {
 // stay.
 class FailuresOfEarlierCalls {
  public:
-  FailuresOfEarlierCalls(const KernelUnderTest& kernel, Executor& executor,
-                         TimeUse& time)
-      : kernel_(kernel),
-        witness_(kernel.judged, kernel.index, executor, time,
-                 kMostEarlierCalls) {}
+  explicit FailuresOfEarlierCalls(const EvidencePool& pool)
+      : kernel_(pool.kernel), witness_(pool, kMostEarlierCalls) {}
 
   std::vector<const Failure*> take_from(std::vector<const Failure*>& failures) {
     std::vector<const Failure*> taken;
@@ -298,12 +291,11 @@ void join_alike(std::vector<CauseOfFailures>& causes) {
 // are none. If a known fault that keeps state predicts them, it is the cause,
 // also of other failures that it predicts.
 std::optional<CauseOfFailures> cause_of_earlier_calls(
-    FailuresOfEarlierCalls& earlier, const KernelUnderTest& kernel,
-    Executor& executor, const Catalogue& catalogue, TimeUse& time,
-    std::vector<const Failure*>& left) {
+    FailuresOfEarlierCalls& earlier, const EvidencePool& pool,
+    const Catalogue& catalogue, std::vector<const Failure*>& left) {
   std::vector<const Failure*> taken = earlier.take_from(left);
   if (taken.empty()) return std::nullopt;
-  Inquiry inquiry(*earlier.best(), kernel, executor, catalogue, time);
+  Inquiry inquiry(*earlier.best(), pool, catalogue);
   Diagnosis diagnosis = inquiry.run();
   if (!diagnosis.causes.empty() && keeps_something(diagnosis.causes[0])) {
     diagnosis.earlier = earlier.found();
@@ -331,16 +323,16 @@ std::vector<CauseOfFailures> diagnose_all(
     const Answered* answered) {
   std::vector<CauseOfFailures> causes;
   std::vector<const Failure*> left = failures, unknown;
-  FailuresOfEarlierCalls earlier(kernel, executor, time);
+  const EvidencePool pool{kernel, executor, time, answered};
+  FailuresOfEarlierCalls earlier(pool);
   if (answered == nullptr)
-    if (auto cause = cause_of_earlier_calls(earlier, kernel, executor,
-                                            catalogue, time, left))
+    if (auto cause = cause_of_earlier_calls(earlier, pool, catalogue, left))
       causes.push_back(std::move(*cause));
   std::map<const Failure*, Diagnosis> open;  // of those that are unknown
   for (int n = 0; n < kMostInquiries && !left.empty(); ++n) {
     const Failure* const failure = left.front();
     left.erase(left.begin());
-    Inquiry inquiry(*failure, kernel, executor, catalogue, time, answered);
+    Inquiry inquiry(*failure, pool, catalogue);
     Diagnosis diagnosis = inquiry.run();
     if (diagnosis.causes.empty()) {
       open[failure] = std::move(diagnosis);
@@ -363,8 +355,7 @@ std::vector<CauseOfFailures> diagnose_all(
     if (do_decide && !is_wrong_without_them(cause.diagnosis)) continue;
     if (!do_decide && earlier.passes_alone(*cause.best))
       cause.diagnosis.earlier.part = EarlierCalls::Part::kUnknown;
-    look_where(*cause.best, plainest_of(cause), kernel, executor, time,
-               answered, cause.diagnosis);
+    look_where(*cause.best, plainest_of(cause), pool, cause.diagnosis);
   }
   join_alike(causes);
   return causes;

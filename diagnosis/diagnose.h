@@ -29,13 +29,6 @@ enum class Certainty : uint8_t {
   kSure      // one does, and all others made a wrong prediction
 };
 
-struct Cause {
-  std::string name;   // "tail_tile_unmasked"
-  std::string cause;  // sentences
-  std::string fix;
-  std::vector<std::string> laws;
-};
-
 struct Diagnosis {
   Certainty certainty = Certainty::kUnknown;
   std::vector<Cause> causes;  // the likeliest first; empty if unknown

@@ -72,17 +72,14 @@ class TablesOfMemory : public FakeTables {
 
 TEST(Facts, NaNOfMemoryIsKnownInStories) {
   const KernelUnderTest kernel = FakeTables::under_test();
-  const std::vector<Failure> failures = failures_for_test(
-      kernel,
-      [](size_t) {
-        return Opened{std::make_unique<TablesOfMemory>(), ""};
-      },
-      {find_law("cache_agrees_with_history")}, 1000);
+  const std::vector<Failure> failures =
+      failures_for_test(kernel, opening<TablesOfMemory>(),
+                        {find_law("cache_agrees_with_history")}, 1000);
   ASSERT_FALSE(failures.empty());
   TimeUse time;
   TablesOfMemory executor;
   const Instead instead =
-      look_what_it_is_instead(failures[0], {}, kernel, executor, time);
+      look_what_it_is_instead(failures[0], {}, {kernel, executor, time});
   EXPECT_TRUE(instead.text().starts_with("o is made of unwritten memory"))
       << instead.text();
 }
@@ -98,20 +95,16 @@ Looked look(const Spoil& spoil, const EndingTables::Ends& ends = {},
             const Spoil* judged = nullptr) {
   const KernelUnderTest kernel = FakeTables::under_test();
   const std::vector<Failure> failures = failures_for_test(
-      kernel,
-      [&](size_t) {
-        return Opened{std::make_unique<EndingTables>(spoil, ends), ""};
-      },
-      {find_law(law)}, 4000);
+      kernel, opening<EndingTables>(spoil, ends), {find_law(law)}, 4000);
   Looked out;
   EXPECT_FALSE(failures.empty()) << law;
   if (failures.empty()) return out;
   TimeUse time;
   EndingTables executor(spoil, ends);
   out.instead =
-      look_what_it_is_instead(failures[0], {}, kernel, executor, time);
+      look_what_it_is_instead(failures[0], {}, {kernel, executor, time});
   EndingTables fresh(judged != nullptr ? *judged : spoil, ends);
-  out.score = score_instead(out.instead, failures[0], {}, kernel, fresh, time,
+  out.score = score_instead(out.instead, failures[0], {}, {kernel, fresh, time},
                             /*seed=*/77, /*count=*/200);
   return out;
 }
@@ -190,26 +183,21 @@ TEST(Facts, WhatACommandDoesToAnotherSequenceIsSaid) {
       {"cache_evict_keys_only", nullptr}};
   const Opened opened = open_for_test(QKVET_FAULTY);
   ASSERT_NE(opened.executor, nullptr) << opened.error;
-  int looked = 0;
-  for (const KernelUnderTest& kernel : kernels_for_test(*opened.executor))
-    for (const auto& row : rows) {
-      if (kernel.judged.info.name != std::string("faulty/") + row.fault)
-        continue;
-      ++looked;
-      const std::vector<Failure> failures = failures_for_test(
-          kernel, [](size_t) { return open_for_test(QKVET_FAULTY); },
-          {find_law("cache_agrees_with_history")}, 4000);
-      ASSERT_FALSE(failures.empty()) << row.fault;
-      TimeUse time;
-      const std::string text = look_what_it_is_instead(failures[0], {}, kernel,
-                                                       *opened.executor, time)
-                                   .stored.text;
-      if (row.text != nullptr)
-        EXPECT_EQ(text, row.text) << row.fault;
-      else
-        EXPECT_EQ(text.find("one sequence"), std::string::npos) << text;
-    }
-  EXPECT_EQ(looked, 4);
+  for (const auto& row : rows) {
+    const KernelUnderTest kernel = fault_for_test(*opened.executor, row.fault);
+    const std::vector<Failure> failures = failures_for_test(
+        kernel, open_faults, {find_law("cache_agrees_with_history")}, 4000);
+    ASSERT_FALSE(failures.empty()) << row.fault;
+    TimeUse time;
+    const std::string text =
+        look_what_it_is_instead(failures[0], {},
+                                {kernel, *opened.executor, time})
+            .stored.text;
+    if (row.text != nullptr)
+      EXPECT_EQ(text, row.text) << row.fault;
+    else
+      EXPECT_EQ(text.find("one sequence"), std::string::npos) << text;
+  }
 }
 
 // Two mistakes in turn have nothing in common; stored tokens are right if only
@@ -406,16 +394,14 @@ TEST(Facts, WhoDiesByOneWidthAloneIsAtItsStage) {
         [&row](const KernelCall& call, OracleOutput&, CallOutcome& outcome) {
           if (row.dies(call.shape)) outcome.status = CallStatus::kCrash;
         };
-    const auto open = [&](size_t) {
-      return Opened{std::make_unique<FakeExecutor>(nullptr, answer), ""};
-    };
+    const auto open = opening<FakeExecutor>(nullptr, answer);
     const std::vector<Failure> failures =
         failures_for_test(kernel, open, {find_law("agrees_with_oracle")}, 1000);
     ASSERT_FALSE(failures.empty());
     TimeUse time;
     FakeExecutor executor(nullptr, answer);
     const Instead instead =
-        look_what_it_is_instead(failures[0], {}, kernel, executor, time);
+        look_what_it_is_instead(failures[0], {}, {kernel, executor, time});
     EXPECT_EQ(instead.end.text, "the process ends");
     EXPECT_STREQ(stage_name(instead.stage), stage_name(row.stage))
         << to_string(failures[0].smallest);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "diagnosis/instead/instead.h"
+#include "diagnosis/instead/reading.h"
 #include "diagnosis/test_faults.h"
 #include "properties/testing/fake_executor.h"
 
@@ -19,8 +20,8 @@ namespace qkvet::diagnosis::instead_test {
 struct Fault {
   const char* text;  // of o, or of lse if only lse is wrong
   Stage stage;
-  FakeExecutor::Question question;
-  FakeExecutor::Answer answer;
+  FakeExecutor::Question question = {};
+  FakeExecutor::Answer answer = {};
 };
 
 // Failures of the law in the made-up kernel that declares every option; at
@@ -30,19 +31,50 @@ inline std::vector<Failure> failures_of(const char* law,
                                         const FakeExecutor::Answer& answer,
                                         int64_t cases = 4000) {
   std::vector<Failure> failures = failures_for_test(
-      FakeExecutor::under_test(),
-      [&](size_t) {
-        return Opened{std::make_unique<FakeExecutor>(question, answer), ""};
-      },
+      FakeExecutor::under_test(), opening<FakeExecutor>(question, answer),
       {find_law(law)}, cases);
   EXPECT_FALSE(failures.empty()) << law;
   return failures;
+}
+
+// A fault of answers, and one of questions. Changed numbers of a problem live
+// in the room, as long as the fault.
+inline Fault answering(const char* text, Stage stage,
+                       FakeExecutor::Answer answer) {
+  return {text, stage, {}, std::move(answer)};
+}
+inline Fault answering(FakeExecutor::Answer answer) {
+  return answering("", Stage::kUnknown, std::move(answer));
+}
+template <class Change>
+FakeExecutor::Question in_room(Change change) {
+  return [change, room = std::make_shared<Room>()](
+             KernelCall& call, Problem& p) { change(call, p, *room); };
+}
+template <class Change>
+Fault asking(const char* text, Stage stage, Change change) {
+  return {text, stage, in_room(std::move(change))};
 }
 
 struct Looked {
   std::optional<Failure> failure;
   Instead instead;
   InsteadScore score;
+
+  // Null: the output is not described.
+  const OutputInstead* find(TensorName name) const {
+    for (const OutputInstead& one : instead.outputs)
+      if (one.output == name) return &one;
+    return nullptr;
+  }
+  // It must be described.
+  const OutputInstead& of(TensorName name) const {
+    static const OutputInstead kNone = {};
+    EXPECT_TRUE(failure);
+    EXPECT_NE(find(name), nullptr) << instead.text();
+    return find(name) == nullptr ? kNone : *find(name);
+  }
+  const OutputInstead& o() const { return of(TensorName::kO); }
 };
 
 // The faults here change masks and sums, but not masks given as a few numbers.
@@ -55,10 +87,6 @@ constexpr uint64_t kMaskFields = QKVET_OPTION_SEGMENTS |
 inline Looked look(const Fault& fault, const Fault* other = nullptr,
                    int64_t cases = 4000, const char* law = "agrees_with_oracle",
                    uint64_t left_out = kMaskFields) {
-  const auto open = [&fault](size_t) {
-    return Opened{std::make_unique<FakeExecutor>(fault.question, fault.answer),
-                  ""};
-  };
   KernelUnderTest kernel = FakeExecutor::under_test();
   // Ten failing cases decide, and the declared options determine which: in some
   // draws one of them leaves the stage of unmasked padding open. The faults
@@ -74,19 +102,20 @@ inline Looked look(const Fault& fault, const Fault* other = nullptr,
   options.laws = {find_law(law)};
   options.cases = cases;
   Looked out;
-  const RunResult result = run_plan({kernel}, open, options);
+  const RunResult result = run_plan(
+      {kernel}, opening<FakeExecutor>(fault.question, fault.answer), options);
   out.failure = result.kernels[0].cells[0].failure;
   if (!out.failure) return out;
   TimeUse time;
   FakeExecutor executor(fault.question, fault.answer);
   const FailsWhere nowhere;
   out.instead =
-      look_what_it_is_instead(*out.failure, nowhere, kernel, executor, time);
+      look_what_it_is_instead(*out.failure, nowhere, {kernel, executor, time});
   EXPECT_LE(out.instead.calls, kMostInsteadCalls);
   const Fault& judged = other != nullptr ? *other : fault;
   FakeExecutor fresh(judged.question, judged.answer);
-  out.score = score_instead(out.instead, *out.failure, nowhere, kernel, fresh,
-                            time, /*seed=*/77, /*count=*/60);
+  out.score = score_instead(out.instead, *out.failure, nowhere,
+                            {kernel, fresh, time}, /*seed=*/77, /*count=*/60);
   return out;
 }
 
@@ -112,24 +141,15 @@ inline double largest(const KernelCall& call, const double* weights) {
   return *std::max_element(weights, weights + call.shape.Tk);
 }
 
-inline const OutputInstead* output_of(const Instead& instead, TensorName name) {
-  for (const OutputInstead& one : instead.outputs)
-    if (one.output == name) return &one;
-  return nullptr;
-}
-
 // Its text and its stage are reported, and they hold for fresh answers.
-inline void expect_said(const Fault& fault) {
-  const Looked looked = look(fault);
-  ASSERT_TRUE(looked.failure) << fault.text;
-  const OutputInstead* o = output_of(looked.instead, TensorName::kO);
-  ASSERT_NE(o, nullptr) << fault.text;
-  EXPECT_EQ(o->text, fault.text) << looked.instead.text();
+inline void expect_said(const Fault& fault, const Looked& looked) {
+  EXPECT_EQ(looked.o().text, fault.text) << looked.instead.text();
   EXPECT_STREQ(stage_name(looked.instead.stage), stage_name(fault.stage))
       << fault.text;
   EXPECT_GT(looked.score.all, 3) << fault.text;
   EXPECT_EQ(looked.score.right, looked.score.all) << fault.text;
 }
+inline void expect_said(const Fault& fault) { expect_said(fault, look(fault)); }
 
 }  // namespace qkvet::diagnosis::instead_test
 

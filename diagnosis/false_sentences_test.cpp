@@ -20,6 +20,7 @@ namespace {
 
 using Answer = FakeExecutor::Answer;
 using Question = FakeExecutor::Question;
+using instead_test::in_room;
 
 constexpr uint64_t kFew = QKVET_OPTION_CAUSAL_TOP_LEFT |
                           QKVET_OPTION_CAUSAL_BOTTOM_RIGHT |
@@ -32,44 +33,28 @@ KernelUnderTest with_options(uint64_t options) {
   return kernel;
 }
 
-struct Reported {
-  std::vector<Failure> failures;
-  std::vector<CauseOfFailures> causes;
-};
-
 Reported report_on(const KernelUnderTest& kernel, const Question& question,
-                   const Answer& answer, std::vector<const char*> laws,
+                   const Answer& answer, const std::vector<const char*>& laws,
                    const Catalogue& catalogue = known_faults_for_test()) {
-  const auto open = [&](size_t) {
-    return Opened{std::make_unique<FakeExecutor>(question, answer), ""};
-  };
-  std::vector<const Law*> asked;
-  for (const char* id : laws) asked.push_back(find_law(id));
-  Reported out;
-  out.failures = failures_for_test(kernel, open, asked, 1200);
+  Reported out =
+      diagnosis::report_on(kernel, opening<FakeExecutor>(question, answer),
+                           laws, /*cases=*/1200, catalogue);
   EXPECT_FALSE(out.failures.empty());
-  TimeUse time;
-  const Opened executor = open(0);
-  out.causes = diagnose_all(pointers_to(out.failures), kernel,
-                            *executor.executor, catalogue, time);
   return out;
 }
 
 // If `when` holds, only keys j with j mod `step` < `seen` are visible.
 Question sees_of_each(int64_t step, int64_t seen,
                       bool (*when)(const KernelCall& call)) {
-  return [step, seen, when,
-          kept = std::make_shared<std::deque<std::vector<uint8_t>>>()](
-             KernelCall& call, Problem& p) {
+  return in_room([step, seen, when](KernelCall& call, Problem& p, Room& room) {
     if (!when(call)) return;
     const Shape& s = call.shape;
     std::vector<uint8_t> mask;
     for (int64_t row = 0; row < s.B * s.H * s.Tq; ++row)
       for (int64_t j = 0; j < s.Tk; ++j)
         mask.push_back(j % step < seen ? 1 : 0);
-    kept->push_back(std::move(mask));
-    p.mask = kept->back().data();
-  };
+    p.mask = room.keep(std::move(mask));
+  });
 }
 
 // The step over keys is 32, and the loop covers 16 scores. Up to 32 keys, only
@@ -161,7 +146,7 @@ TEST(FalseSentences, NaNAloneMakesNothingSure) {
 const OutputInstead* said_of_o(const Question& question, const Answer& answer) {
   static instead_test::Looked looked;
   looked = instead_test::look({"", Stage::kUnknown, question, answer});
-  return instead_test::output_of(looked.instead, TensorName::kO);
+  return looked.find(TensorName::kO);
 }
 
 // Among many elements some other one has nearly the same value.
@@ -180,8 +165,7 @@ TEST(FalseSentences, AnErrorOf1e5IsNoExchange) {
 TEST(FalseSentences, AnExchangeWithAnExtentOfOneIsNotTold) {
   const KernelUnderTest kernel = with_options(kFew);
   const Question first_key =
-      [kept = std::make_shared<std::deque<std::vector<uint8_t>>>()](
-          KernelCall& call, Problem& p) {
+      in_room([](KernelCall& call, Problem& p, Room& room) {
         const Shape& s = call.shape;
         if (call.causal == Causal::kNone || s.B > 1) return;
         std::vector<uint8_t> mask;
@@ -189,9 +173,8 @@ TEST(FalseSentences, AnExchangeWithAnExtentOfOneIsNotTold) {
           for (int64_t i = 0; i < s.Tq; ++i)
             for (int64_t j = 0; j < s.Tk; ++j)
               mask.push_back(j < (s.Tk - s.Tq) * i + 1 ? 1 : 0);
-        kept->push_back(std::move(mask));
-        p.mask = kept->back().data();
-      };
+        p.mask = room.keep(std::move(mask));
+      });
   const Reported reported =
       report_on(kernel, first_key, {}, {"agrees_with_oracle"});
   for (const CauseOfFailures& cause : reported.causes)
@@ -203,18 +186,15 @@ TEST(FalseSentences, AnExchangeWithAnExtentOfOneIsNotTold) {
 // A mask shared by heads is applied to head 0 only. In the smallest case it
 // hides whole rows, so that only rows without a key are wrong.
 TEST(FalseSentences, OtherMasksAreAskedBeforeEmptyRowsAreACaseOfTheirOwn) {
-  const Question head_0 =
-      [kept = std::make_shared<std::deque<std::vector<uint8_t>>>()](
-          KernelCall& call, Problem& p) {
-        const Shape& s = call.shape;
-        if (p.mask == nullptr || s.H < 2) return;
-        const auto of_head = static_cast<size_t>(s.Tq * s.Tk);
-        std::vector<uint8_t> mask(p.mask, p.mask + s.B * s.H * s.Tq * s.Tk);
-        for (size_t n = 0; n < mask.size(); ++n)
-          if (n / of_head % static_cast<size_t>(s.H) > 0) mask[n] = 1;
-        kept->push_back(std::move(mask));
-        p.mask = kept->back().data();
-      };
+  const Question head_0 = in_room([](KernelCall& call, Problem& p, Room& room) {
+    const Shape& s = call.shape;
+    if (p.mask == nullptr || s.H < 2) return;
+    const auto of_head = static_cast<size_t>(s.Tq * s.Tk);
+    std::vector<uint8_t> mask(p.mask, p.mask + s.B * s.H * s.Tq * s.Tk);
+    for (size_t n = 0; n < mask.size(); ++n)
+      if (n / of_head % static_cast<size_t>(s.H) > 0) mask[n] = 1;
+    p.mask = room.keep(std::move(mask));
+  });
   const KernelUnderTest kernel = with_options(kFew | QKVET_OPTION_MASK);
   Failure failure;
   failure.law = find_law("weights_sum_to_one");
@@ -225,7 +205,7 @@ TEST(FalseSentences, OtherMasksAreAskedBeforeEmptyRowsAreACaseOfTheirOwn) {
   FakeExecutor executor(head_0, {});
   TimeUse time;
   const Instead instead =
-      look_what_it_is_instead(failure, FailsWhere(), kernel, executor, time);
+      look_what_it_is_instead(failure, FailsWhere(), {kernel, executor, time});
   EXPECT_NE(instead.stage, Stage::kEmptyRows) << instead.text();
   EXPECT_GE(instead.cases, 3);
 }

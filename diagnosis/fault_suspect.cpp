@@ -106,13 +106,14 @@ void follow_dialect(const CallOutcome& actual, const KernelCall& call,
 
 FaultSuspect::FaultSuspect(JudgedKernel fault, int index, Executor& executor,
                            std::string variant)
-    : fault_(std::move(fault)),
+    : Suspect(
+          {without_family(fault.info.name), sentence(fault.info.fault->cause),
+           sentence(fault.info.fault->fix), fault.info.fault->killed_by},
+          /*rank=*/0),
+      fault_(std::move(fault)),
       index_(index),
-      executor_(&executor),
-      name_(without_family(fault_.info.name)),
-      cause_(sentence(fault_.info.fault->cause)),
-      fix_(sentence(fault_.info.fault->fix)) {
-  if (!variant.empty()) cause_ += " Here with " + variant + ".";
+      executor_(&executor) {
+  if (!variant.empty()) cause_.cause += " Here with " + variant + ".";
 }
 
 bool FaultSuspect::converts(const std::vector<KernelCall>& calls) const {

@@ -111,12 +111,11 @@ std::string without_options(const Law& law, const Case& value,
 // process, so that earlier calls have no effect, and all calls end. A call that
 // dies fails the law as well, in any order.
 bool differs_by_order(const Law& law, const Case& value, Witness& witness) {
-  if (!invalid_reason(value).empty() || !(constrained(law, value) == value))
-    return false;
-  auto evidence = witness.prepare(law, value);
-  if (evidence == nullptr) return false;
-  for (KernelCall& call : evidence->calls) call.new_process = true;
-  evidence = witness.ask(std::move(evidence));
+  if (!(constrained(law, value) == value)) return false;
+  const auto evidence =
+      witness.ask(law, value, [](std::vector<KernelCall>& calls) {
+        for (KernelCall& call : calls) call.new_process = true;
+      });
   return evidence != nullptr && evidence->failed() &&
          evidence->judgement.kind == FailureKind::kLaw;
 }

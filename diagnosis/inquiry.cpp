@@ -76,21 +76,18 @@ bool has_no_numbers(Evidence& evidence, const JudgedKernel& kernel) {
 
 }  // namespace
 
-Inquiry::Inquiry(const Failure& failure, const KernelUnderTest& kernel,
-                 Executor& executor, const Catalogue& catalogue, TimeUse& time,
-                 const Answered* answered)
+Inquiry::Inquiry(const Failure& failure, const EvidencePool& pool,
+                 const Catalogue& catalogue)
     : failure_(&failure),
-      kernel_(&kernel),
-      executor_(&executor),
-      time_(&time),
-      answered_(answered),
+      pool_(pool),
       catalogue_(&catalogue),
       began_(catalogue.cpu_seconds()),
       knows_faults_(!catalogue.about(failure.law->domain.subject).empty()),
-      witness_(kernel.judged, kernel.index, executor, time, kMostInquiryCalls),
-      beyond_(kernel.judged, kernel.index, executor, time, kMostCallsBeyond) {
+      witness_(pool, kMostInquiryCalls),
+      beyond_(pool, kMostCallsBeyond) {
   const Subject subject = failure.law->domain.subject;
-  KernelKind kind(kernel.judged, /*is_recorded=*/answered != nullptr);
+  KernelKind kind(pool.kernel.judged,
+                  /*is_recorded=*/pool.answered != nullptr);
   for (FaultSuspect* fault : catalogue.about(subject))
     if (kind.can_have(fault->fault().info, subject))
       standing_.push_back({fault});
@@ -102,10 +99,11 @@ void Inquiry::hear(std::unique_ptr<Evidence> evidence) {
   const bool failed = evidence->failed();
   failing_ += failed;
   const std::optional<Bare> bare =
-      failed ? bare_answer(*evidence, kernel_->judged) : std::nullopt;
+      failed ? bare_answer(*evidence, pool_.kernel.judged) : std::nullopt;
   if (failed && failing_ == 1) bare_ = bare;
   if (failed && bare != bare_) bare_.reset();
-  const bool is_of_nan = failed && has_no_numbers(*evidence, kernel_->judged);
+  const bool is_of_nan =
+      failed && has_no_numbers(*evidence, pool_.kernel.judged);
   heard_.push_back({std::move(evidence), failed, bare.has_value(), is_of_nan});
 }
 
@@ -115,7 +113,7 @@ bool Inquiry::stands(Standing& one, const Heard& heard) {
   if (heard.failed && word == Word::kPredicted && !heard.bare) {
     ++one.telling;
     one.of_numbers += !heard.is_of_nan;
-    const std::vector<std::string> laws = one.suspect->laws();
+    const std::vector<std::string>& laws = one.suspect->cause().laws;
     one.is_named |= std::find(laws.begin(), laws.end(),
                               heard.evidence->law->id) != laws.end();
   }
@@ -175,8 +173,8 @@ void Inquiry::look_around() {
     const Case& base = n % 4 < 2 ? failure_->smallest : failure_->found;
     hear(witness_.ask(asked, nearby_case(asked, base, n)));
     if (n % 2 == 0)
-      hear(
-          witness_.ask(asked, planned_nearby(asked, base, kernel_->judged, n)));
+      hear(witness_.ask(asked,
+                        planned_nearby(asked, base, pool_.kernel.judged, n)));
   }
 }
 
@@ -196,7 +194,7 @@ void Inquiry::look_for_a_pass() {
 // counts twice as a failure.
 void Inquiry::look_at_answered() {
   const Law& agreement = agreement_about(failure_->law->domain.subject);
-  for (const AnsweredCase& one : *answered_) {
+  for (const AnsweredCase& one : *pool_.answered) {
     if (standing(1) == 0 ||
         (failing_ >= kEnoughFailures && probes_ >= kEnoughProbes))
       return;
@@ -214,16 +212,17 @@ void Inquiry::look_at_answered() {
 std::unique_ptr<Evidence> Inquiry::telling_evidence(int n) {
   Suspect& first = *standing_[0].suspect;
   Suspect& second = *standing_[1].suspect;
-  const std::vector<std::string> laws = (n % 2 == 0 ? first : second).laws();
+  const std::vector<std::string>& laws =
+      (n % 2 == 0 ? first : second).cause().laws;
   const Law* law =
       laws.empty() ? nullptr
                    : find_law(laws[static_cast<size_t>(n / 2) % laws.size()]);
   if (law == nullptr || law->domain.subject != failure_->law->domain.subject)
     return nullptr;
   auto prepared = witness_.prepare(
-      *law, n % 3 == 0
-                ? nearby_case(*law, failure_->smallest, n)
-                : planned_nearby(*law, failure_->found, kernel_->judged, n));
+      *law, n % 3 == 0 ? nearby_case(*law, failure_->smallest, n)
+                       : planned_nearby(*law, failure_->found,
+                                        pool_.kernel.judged, n));
   if (prepared == nullptr) return nullptr;
   const auto a = first.predict(*prepared, witness_);
   const auto b = second.predict(*prepared, witness_);
@@ -252,11 +251,11 @@ void Inquiry::look_beyond_the_failure() {
   for (int n = 1; n <= kTellingLooks; ++n) {
     if (asked_where_it_fails + asked_where_it_passes == 2 * kOfItsOwn) return;
     auto prepared = beyond_.prepare(
-        agreement, planned_nearby(agreement, failure_->found, kernel_->judged,
-                                  kMostLooks + n));
+        agreement, planned_nearby(agreement, failure_->found,
+                                  pool_.kernel.judged, kMostLooks + n));
     if (prepared == nullptr) continue;
     const Case& value = prepared->value();
-    const Plan plan = agreement.plan(value, kernel_->judged.info);
+    const Plan plan = agreement.plan(value, pool_.kernel.judged.info);
     int& asked = when.value->holds_in_any(situations_of(value, plan))
                      ? asked_where_it_fails
                      : asked_where_it_passes;
@@ -272,8 +271,9 @@ void Inquiry::look_beyond_the_failure() {
 void Inquiry::look_at_tiles() {
   constexpr int kMostAtTiles = 12;
   const Law& agreement = agreement_about(failure_->law->domain.subject);
-  std::vector<int64_t> tiles = tiles_near(kernel_->hints, failure_->smallest);
-  for (const int64_t number : numbers_in(standing_[0].suspect->cause()))
+  std::vector<int64_t> tiles =
+      tiles_near(pool_.kernel.hints, failure_->smallest);
+  for (const int64_t number : numbers_in(standing_[0].suspect->cause().cause))
     tiles.insert(tiles.begin(), number);
   Case like = failure_->smallest;
   like.set.clear();
@@ -333,7 +333,7 @@ void Inquiry::keep_the_believable() {
   std::erase_if(standing_,
                 [&](const Standing& one) { return rank(one) != best; });
   const auto place = [&](const Standing& one) {
-    const std::vector<std::string> laws = one.suspect->laws();
+    const std::vector<std::string>& laws = one.suspect->cause().laws;
     return std::find(laws.begin(), laws.end(), failure_->law->id) -
            laws.begin();
   };
@@ -366,8 +366,7 @@ Diagnosis Inquiry::conclusion() {
             diagnosis.causes.begin(), diagnosis.causes.end(),
             [&](const Cause& cause) { return cause.name == suspect.name(); }))
       continue;
-    diagnosis.causes.push_back(
-        {suspect.name(), suspect.cause(), suspect.fix(), suspect.laws()});
+    diagnosis.causes.push_back(suspect.cause());
   }
   if (!standing_.empty()) {
     diagnosis.predicted = standing_[0].predicted;
@@ -397,7 +396,7 @@ Diagnosis Inquiry::run() {
   own_ = parametric_suspects(failure_->smallest, witness_);
   for (const auto& suspect : own_) standing_.push_back({suspect.get()});
   hear(witness_.ask(law, failure_->smallest));
-  if (answered_ != nullptr) {
+  if (pool_.answered != nullptr) {
     look_at_answered();
     keep_the_believable();
     return conclusion();
@@ -427,8 +426,7 @@ Diagnosis Inquiry::run() {
 bool Inquiry::explains(const Failure& other) {
   if (standing_.empty()) return false;
   constexpr int kMostCalls = 100;  // two cases, which are small
-  Witness witness(kernel_->judged, kernel_->index, *executor_, *time_,
-                  kMostCalls);
+  Witness witness(pool_, kMostCalls);
   bool predicted = false;
   for (const Law* law :
        {other.law, &agreement_about(other.law->domain.subject)}) {

@@ -18,9 +18,8 @@ inline constexpr double kMostSecondsOfFaults = 10;
 class Inquiry {
  public:
   // All must outlive this.
-  Inquiry(const Failure& failure, const KernelUnderTest& kernel,
-          Executor& executor, const Catalogue& catalogue, TimeUse& time,
-          const Answered* answered = nullptr);
+  Inquiry(const Failure& failure, const EvidencePool& pool,
+          const Catalogue& catalogue);
 
   Diagnosis run();
   // After run(): whether the cause predicts this failure of the same kernel,
@@ -74,10 +73,7 @@ class Inquiry {
   Diagnosis conclusion();
 
   const Failure* failure_;
-  const KernelUnderTest* kernel_;
-  Executor* executor_;
-  TimeUse* time_;
-  const Answered* answered_;  // null: the kernel can be run
+  EvidencePool pool_;
   const Catalogue* catalogue_;
   double began_;       // CPU time of its faults
   bool knows_faults_;  // without any nothing is sure

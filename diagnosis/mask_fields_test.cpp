@@ -8,40 +8,34 @@ namespace qkvet::diagnosis::mask_fields_test {
 namespace {
 
 using instead_test::Fault;
+using instead_test::in_room;
 using instead_test::look;
 using instead_test::Looked;
-using instead_test::output_of;
 
 // Returns the description of o for a kernel that declares one of these masks,
 // and checks it against fresh answers.
 std::string said_of(uint64_t option, FakeExecutor::Question question) {
-  const Fault fault{"", Stage::kKeys, std::move(question), {}};
+  const Fault fault{"", Stage::kKeys, std::move(question)};
   const Looked looked = look(fault, nullptr, 4000, "agrees_with_oracle",
                              instead_test::kMaskFields & ~option);
   EXPECT_TRUE(looked.failure);
   if (!looked.failure) return "";
   EXPECT_EQ(looked.score.right, looked.score.all) << looked.instead.text();
-  const OutputInstead* o = output_of(looked.instead, TensorName::kO);
+  const OutputInstead* o = looked.find(TensorName::kO);
   if (o == nullptr || o->text.empty()) return "";
   EXPECT_STREQ(stage_name(looked.instead.stage), stage_name(Stage::kKeys));
   return o->text;
 }
 
-// Numbers that live as long as the kernel that points to them.
-using Kept = std::shared_ptr<std::vector<int64_t>>;
 template <class Change>
 FakeExecutor::Question each_segment(Change change) {
-  return [change, q = std::make_shared<Kept::element_type>(),
-          k = std::make_shared<Kept::element_type>()](KernelCall&, Problem& p) {
-    if (p.fields.segments_q == nullptr) return;
+  return in_room([change](KernelCall&, Problem& p, Room& room) {
+    FieldMasks& f = p.fields;
+    if (f.segments_q == nullptr) return;
     const Shape& s = p.shape;
-    q->assign(p.fields.segments_q, p.fields.segments_q + s.B * s.Tq);
-    k->assign(p.fields.segments_k, p.fields.segments_k + s.B * s.Tk);
-    for (int64_t& number : *q) number = change(number);
-    for (int64_t& number : *k) number = change(number);
-    p.fields.segments_q = q->data();
-    p.fields.segments_k = k->data();
-  };
+    f.segments_q = room.changed(f.segments_q, s.B * s.Tq, change);
+    f.segments_k = room.changed(f.segments_k, s.B * s.Tk, change);
+  });
 }
 
 TEST(InsteadOfFields, SegmentsAreReadOtherwise) {
@@ -60,17 +54,15 @@ TEST(InsteadOfFields, SegmentsAreReadOtherwise) {
                       return number < 0 ? number : number % 3;
                     })),
             "");
-  const auto in_tiles = [](int64_t tile) -> FakeExecutor::Question {
-    return [tile, k = std::make_shared<Kept::element_type>()](KernelCall&,
-                                                              Problem& p) {
-      if (p.fields.segments_k == nullptr) return;
-      k->assign(p.fields.segments_k,
-                p.fields.segments_k + p.shape.B * p.shape.Tk);
-      for (int64_t n = 0; n < std::ssize(*k); ++n)
-        if (n % p.shape.Tk % tile != 0)
-          (*k)[static_cast<size_t>(n)] = (*k)[static_cast<size_t>(n - 1)];
-      p.fields.segments_k = k->data();
-    };
+  const auto in_tiles = [](int64_t tile) {
+    return in_room([tile](KernelCall&, Problem& p, Room& room) {
+      const int64_t* const of = p.fields.segments_k;
+      if (of == nullptr) return;
+      std::vector<int64_t> k(of, of + p.shape.B * p.shape.Tk);
+      for (int64_t n = 0; n < std::ssize(k); ++n)
+        k[static_cast<size_t>(n)] = of[n - n % p.shape.Tk % tile];
+      p.fields.segments_k = room.keep(std::move(k));
+    });
   };
   EXPECT_EQ(said_of(kSegments, in_tiles(4)),
             "the result of segments that change at multiples of 4 keys alone");
@@ -90,16 +82,15 @@ TEST(InsteadOfFields, RangesAreReadOtherwise) {
                       p.fields.in_window = !p.fields.in_window;
                     }),
             "the result of a window that hides keys of a row's range, too");
-  const auto longer = [](int64_t more) -> FakeExecutor::Question {
-    return [more, kept = std::make_shared<Kept::element_type>()](KernelCall&,
-                                                                 Problem& p) {
-      if (p.fields.full_ranges == nullptr) return;
-      const int64_t count = p.shape.B * p.fields.ranges;
-      kept->assign(p.fields.full_ranges, p.fields.full_ranges + 2 * count);
-      for (size_t n = 0; n < kept->size(); n += 2)
-        if ((*kept)[n] < (*kept)[n + 1]) (*kept)[n + 1] += more;
-      p.fields.full_ranges = kept->data();
-    };
+  const auto longer = [](int64_t more) {
+    return in_room([more](KernelCall&, Problem& p, Room& room) {
+      const int64_t* const of = p.fields.full_ranges;
+      if (of == nullptr) return;
+      std::vector<int64_t> kept(of, of + 2 * p.shape.B * p.fields.ranges);
+      for (size_t n = 0; n < kept.size(); n += 2)
+        if (kept[n] < kept[n + 1]) kept[n + 1] += more;
+      p.fields.full_ranges = room.keep(std::move(kept));
+    });
   };
   EXPECT_EQ(said_of(kRanges, longer(1)),
             "the result of ranges that hold their end, too");
@@ -118,15 +109,14 @@ TEST(InsteadOfFields, ChunksAreReadOtherwise) {
             "the result of chunks that are twice as long");
   EXPECT_EQ(said_of(kChunk, times(3)), "");
   // Aligned to the last key by shifting keys: the oracle's chunks begin at 0.
-  const auto from_end = [](int64_t more) -> FakeExecutor::Question {
-    return [more, mask = std::make_shared<std::vector<uint8_t>>()](KernelCall&,
-                                                                   Problem& p) {
+  const auto from_end = [](int64_t more) {
+    return in_room([more](KernelCall&, Problem& p, Room& room) {
       const int64_t chunk = p.fields.chunk;
       if (chunk == 0 || p.members > 0) return;
       const Shape& s = p.shape;
-      mask->assign(static_cast<size_t>(s.weights_elements()), 1);
-      if (p.mask != nullptr) mask->assign(p.mask, p.mask + mask->size());
-      for (int64_t n = 0; n < std::ssize(*mask); ++n) {
+      std::vector<uint8_t> mask(static_cast<size_t>(s.weights_elements()), 1);
+      if (p.mask != nullptr) mask.assign(p.mask, p.mask + mask.size());
+      for (int64_t n = 0; n < std::ssize(mask); ++n) {
         const int64_t b = n / s.Tk / s.Tq / s.H, i = n / s.Tk % s.Tq;
         const int64_t keys = p.kv_len != nullptr ? p.kv_len[b] : s.Tk;
         const int64_t rows = p.q_len != nullptr ? p.q_len[b] : s.Tq;
@@ -135,11 +125,11 @@ TEST(InsteadOfFields, ChunksAreReadOtherwise) {
         const int64_t whole = 64 * chunk + more;
         if ((whole + keys - 1 - at) / chunk !=
             (whole + keys - 1 - n % s.Tk) / chunk)
-          (*mask)[static_cast<size_t>(n)] = 0;
+          mask[static_cast<size_t>(n)] = 0;
       }
-      p.mask = mask->data();
+      p.mask = room.keep(std::move(mask));
       p.fields.chunk = 0;
-    };
+    });
   };
   EXPECT_EQ(said_of(kChunk, from_end(0)),
             "the result of chunks that are counted from the last key");
@@ -150,19 +140,18 @@ TEST(InsteadOfFields, TreesAreReadOtherwise) {
   constexpr uint64_t kTree = QKVET_OPTION_TREE_MASK;
   using OfPair =
       bool (*)(const uint8_t* tree, int64_t drafts, int64_t i, int64_t n);
-  const auto with = [](OfPair of_pair) -> FakeExecutor::Question {
-    return [of_pair, kept = std::make_shared<std::vector<uint8_t>>()](
-               KernelCall&, Problem& p) {
+  const auto with = [](OfPair of_pair) {
+    return in_room([of_pair](KernelCall&, Problem& p, Room& room) {
       if (p.fields.tree == nullptr) return;
       const int64_t drafts = p.shape.Tq;
-      kept->clear();
-      for (int64_t b = 0; b < p.shape.B; ++b)
-        for (int64_t i = 0; i < drafts; ++i)
-          for (int64_t n = 0; n < drafts; ++n)
-            kept->push_back(
-                of_pair(p.fields.tree + b * drafts * drafts, drafts, i, n));
-      p.fields.tree = kept->data();
-    };
+      std::vector<uint8_t> tree;
+      for (int64_t n = 0; n < p.shape.B * drafts * drafts; ++n) {
+        const uint8_t* own =
+            p.fields.tree + n / drafts / drafts * drafts * drafts;
+        tree.push_back(of_pair(own, drafts, n / drafts % drafts, n % drafts));
+      }
+      p.fields.tree = room.keep(std::move(tree));
+    });
   };
   EXPECT_EQ(
       said_of(kTree, [](KernelCall&, Problem& p) { p.fields.tree = nullptr; }),

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "diagnosis/measured_scale.h"
-
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -8,7 +6,7 @@
 #include <numbers>
 
 #include "core/base/half.h"
-#include "diagnosis/readings.h"
+#include "diagnosis/parametric.h"
 #include "properties/judging/compare.h"
 #include "properties/judging/subject.h"
 
@@ -125,19 +123,19 @@ std::unique_ptr<Suspect> suspect_of(
     std::function<double(double, double)> scale) {
   const Measured& one = all.front();
   return std::make_unique<ReadingSuspect>(
-      "other_scale",
-      fmt::format("The scores are multiplied by {:.6g} instead of {} = {:.6g} "
-                  "(d = {:g}): this is {}.",
-                  one.actual, given ? "the caller's scale" : "1/sqrt(d)",
-                  one.right, one.d, like),
-      "Multiply q k^T by the scale that the caller gives, or by 1/sqrt(d_head) "
-      "where none is given.",
-      [given, scale = std::move(scale)](Problem p) {
-        if (p.scale_given != given) return p;
+      Cause{"other_scale",
+            fmt::format(
+                "The scores are multiplied by {:.6g} instead of {} = {:.6g} "
+                "(d = {:g}): this is {}.",
+                one.actual, given ? "the caller's scale" : "1/sqrt(d)",
+                one.right, one.d, like),
+            "Multiply q k^T by the scale that the caller gives, or by "
+            "1/sqrt(d_head) where none is given."},
+      [given, scale = std::move(scale)](Problem& p, Room&) {
+        if (p.scale_given != given) return;
         const auto d = static_cast<double>(p.shape.d);
         p.scale = scale(d, given ? p.scale : 1 / std::sqrt(d));
         p.scale_given = true;
-        return p;
       });
 }
 

@@ -9,25 +9,22 @@
 namespace qkvet::diagnosis::mixture_test {
 namespace {
 
+using instead_test::answering;
 using instead_test::Fault;
+using instead_test::in_room;
 using instead_test::look;
 using instead_test::Looked;
-using instead_test::output_of;
 
 // Returns the description of o, and checks it against fresh answers.
 std::string said_of(const Fault& fault) {
   const Looked looked = look(fault);
   EXPECT_TRUE(looked.failure) << fault.text;
   EXPECT_EQ(looked.score.right, looked.score.all) << looked.instead.text();
-  const OutputInstead* o = output_of(looked.instead, TensorName::kO);
+  const OutputInstead* o = looked.find(TensorName::kO);
   if (o == nullptr) return "";
   // Rows without a key are NaN wherever they are moved.
   const std::string finite = "where it is finite, ";
   return o->text.starts_with(finite) ? o->text.substr(finite.size()) : o->text;
-}
-
-Fault answering(FakeExecutor::Answer answer) {
-  return {"", Stage::kUnknown, {}, std::move(answer)};
 }
 
 constexpr const char* kPlaces =
@@ -72,30 +69,25 @@ TEST(Instead, RowsThatAreMovedAsAWholeAreKnown) {
 }
 
 // Adds a different number to each element of a tensor.
-const double* noisy(const double* from, int64_t n,
-                    std::vector<std::vector<double>>& kept) {
+const double* noisy(const double* from, int64_t n, Room& room) {
   std::vector<double> values(static_cast<size_t>(n));
   for (int64_t at = 0; at < n; ++at)
     values[static_cast<size_t>(at)] =
         (from == nullptr ? 0 : from[at]) +
         std::sin(static_cast<double>(7 * at + n % 11));
-  kept.push_back(std::move(values));
-  return kept.back().data();
+  return room.keep(std::move(values));
 }
 
 // Other scores of unknown origin; in the control the values are wrong instead.
 TEST(Instead, MeansByOtherScoresAreKnown) {
-  const auto kept = std::make_shared<std::vector<std::vector<double>>>();
-  const auto other = [kept](bool of_scores) {
-    return Fault{"",
-                 Stage::kUnknown,
-                 [kept, of_scores](KernelCall&, Problem& p) {
-                   if (of_scores)
-                     p.bias = noisy(p.bias, p.shape.weights_elements(), *kept);
-                   else
-                     p.v = noisy(p.v, p.shape.v_elements(), *kept);
-                 },
-                 {}};
+  const auto other = [](bool of_scores) {
+    return instead_test::asking(
+        "", Stage::kUnknown, [=](KernelCall&, Problem& p, Room& room) {
+          if (of_scores)
+            p.bias = noisy(p.bias, p.shape.weights_elements(), room);
+          else
+            p.v = noisy(p.v, p.shape.v_elements(), room);
+        });
   };
   EXPECT_EQ(said_of(other(true)), kMean);
   EXPECT_NE(said_of(other(false)), kMean);
@@ -103,13 +95,12 @@ TEST(Instead, MeansByOtherScoresAreKnown) {
 
 // Other weights with a right lse are not due to other scores.
 TEST(Instead, MeansBesideARightLseAreOfOtherWeights) {
-  const auto kept = std::make_shared<std::vector<std::vector<double>>>();
   const auto right = std::make_shared<std::vector<double>>();
   const Fault fault{"", Stage::kUnknown,
-                    [=](KernelCall&, Problem& p) {
+                    in_room([=](KernelCall&, Problem& p, Room& room) {
                       *right = plain_forward(p).lse;
-                      p.bias = noisy(p.bias, p.shape.weights_elements(), *kept);
-                    },
+                      p.bias = noisy(p.bias, p.shape.weights_elements(), room);
+                    }),
                     [=](const KernelCall&, OracleOutput& out, CallOutcome&) {
                       out.lse = *right;
                     }};
@@ -130,9 +121,7 @@ TEST(Instead, SumsOfValuesByWrongWeightsAreKnown) {
           for (int64_t at = 0; at < std::ssize(out.o); ++at) {
             const int64_t row = at / s.dv, c = at % s.dv;
             if (out.visible[static_cast<size_t>(row)] <= 0) continue;
-            const int64_t b = row / (s.H * s.Tq), h = row / s.Tq % s.H;
-            const double* v =
-                asked->v + (b * s.Hkv + h / s.group()) * s.Tk * s.dv;
+            const double* v = asked->v + kv_head_of(s, row) * s.Tk * s.dv;
             double sum =
                 what == Of::kMore ? std::sin(static_cast<double>(at)) : 0;
             for (int64_t j = 0; j < s.Tk; ++j) {

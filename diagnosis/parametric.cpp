@@ -1,29 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "diagnosis/parametric.h"
 
-#include "diagnosis/measured_scale.h"
-#include "diagnosis/readings.h"
+#include "properties/judging/subject.h"
 #include "reference/arithmetic/precision.h"
 
 namespace qkvet::diagnosis {
 namespace {
 
+// If answers conform to a hypothesis, it predicts them.
+Word word_of(const Judgement& judgement) {
+  return judgement.verdict == Verdict::kPassed   ? Word::kPredicted
+         : judgement.verdict == Verdict::kFailed ? Word::kContradicts
+                                                 : Word::kSilent;
+}
+
 // The kernel is right under a looser declaration than its own. One that differs
 // in a single knob is believed before a preset.
 class PrecisionSuspect : public Suspect {
  public:
-  PrecisionSuspect(std::string name, PrecisionModel model, std::string cause,
-                   std::string fix, int rank)
-      : model_(model),
-        name_("precision_" + name),
-        cause_(std::move(cause)),
-        fix_(std::move(fix)),
-        rank_(rank) {}
+  PrecisionSuspect(const std::string& name, PrecisionModel model,
+                   std::string cause, std::string fix, int rank)
+      : Suspect({"precision_" + name, std::move(cause), std::move(fix)}, rank),
+        model_(model) {}
 
-  const std::string& name() const override { return name_; }
-  const std::string& cause() const override { return cause_; }
-  const std::string& fix() const override { return fix_; }
-  int rank() const override { return rank_; }
   bool is_mere_bound() const override { return true; }
   Word says(Evidence& evidence, const Witness& witness) override {
     JudgedKernel other = witness.kernel();
@@ -34,16 +33,11 @@ class PrecisionSuspect : public Suspect {
     if (work.calls_for(other).size() != evidence.outcomes.size())
       return Word::kSilent;
     const Judgement judgement = work.judge(other, evidence.outcomes);
-    if (!judgement.warning.empty()) return Word::kSilent;
-    return judgement.verdict == Verdict::kPassed   ? Word::kPredicted
-           : judgement.verdict == Verdict::kFailed ? Word::kContradicts
-                                                   : Word::kSilent;
+    return judgement.warning.empty() ? word_of(judgement) : Word::kSilent;
   }
 
  private:
   PrecisionModel model_;
-  std::string name_, cause_, fix_;
-  int rank_;
 };
 
 void add_precisions(const PrecisionModel& own,
@@ -84,13 +78,33 @@ void add_precisions(const PrecisionModel& own,
 
 }  // namespace
 
+Word ReadingSuspect::says(Evidence& evidence, const Witness& witness) {
+  if (evidence.law != &agreement_about(Subject::kAttention))
+    return Word::kSilent;
+  Room room;
+  CaseWork work(*evidence.law, evidence.value(), false, witness.time(),
+                plain_forward, [&](Problem p) {
+                  edit_(p, room);
+                  return p;
+                });
+  if (work.calls_for(witness.kernel()).size() != evidence.outcomes.size())
+    return Word::kSilent;
+  return word_of(work.judge(witness.kernel(), evidence.outcomes));
+}
+
 std::vector<std::unique_ptr<Suspect>> parametric_suspects(const Case& value,
                                                           Witness& witness) {
   std::vector<std::unique_ptr<Suspect>> suspects;
   if (value.subject() == Subject::kAttention) {
     if (auto scale = measured_scale(value, witness))
       suspects.push_back(std::move(scale));
-    add_readings(value, suspects);
+    Readings rows;
+    if (value.causal != Causal::kNone) add_shifted_diagonals(rows);
+    if (value.window) add_windows_one_off(rows);
+    add_lost_keys(rows);
+    for (OtherReading& row : rows)
+      suspects.push_back(std::make_unique<ReadingSuspect>(std::move(row.cause),
+                                                          std::move(row.edit)));
   }
   add_precisions(witness.kernel().model, suspects);
   return suspects;

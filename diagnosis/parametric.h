@@ -8,9 +8,27 @@
 #include <memory>
 #include <vector>
 
+#include "diagnosis/instead/reading.h"
 #include "diagnosis/suspect.h"
 
 namespace qkvet::diagnosis {
+
+// The oracle computes another reading of each case. Only agreement is
+// predicted: other laws have no oracle.
+class ReadingSuspect : public Suspect {
+ public:
+  ReadingSuspect(Cause cause, Edit edit)
+      : Suspect(std::move(cause), /*rank=*/1), edit_(std::move(edit)) {}
+
+  Word says(Evidence& evidence, const Witness& witness) override;
+
+ private:
+  Edit edit_;
+};
+
+// measured_scale.cpp: the factor of q k^T that a kernel really uses, computed
+// from two weights; null if it is the scale of the call.
+std::unique_ptr<Suspect> measured_scale(const Case& value, Witness& witness);
 
 // Hypotheses for a case of this kind. A scale is measured first, by a few
 // calls.

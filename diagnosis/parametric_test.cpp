@@ -26,9 +26,7 @@ KernelUnderTest plain_fake() {
 Diagnosis diagnosis_of(const KernelUnderTest& kernel, const Question& question,
                        const FakeExecutor::Answer& answer = nullptr,
                        const char* law = "agrees_with_oracle") {
-  const auto open = [&](size_t) {
-    return Opened{std::make_unique<FakeExecutor>(question, answer), ""};
-  };
+  const auto open = opening<FakeExecutor>(question, answer);
   const std::vector<Failure> failures =
       failures_for_test(kernel, open, {find_law(law)}, 300);
   EXPECT_EQ(failures.size(), 1u);
@@ -161,9 +159,7 @@ TEST(Parametric, LostKeysAreThoseThatTheRowSees) {
                          ",seed=" + std::to_string(number))
                   .value;
     };
-    const auto open = [&](size_t) {
-      return Opened{std::make_unique<FakeExecutor>(loses), ""};
-    };
+    const auto open = opening<FakeExecutor>(loses);
     const RunResult result = run_plan({kernel}, open, options);
     ASSERT_TRUE(result.kernels[0].cells[0].failure) << like;
     TimeUse time;
@@ -195,8 +191,7 @@ FakeExecutor::Answer uneven_weights(double units) {
     const Shape& s = call.shape;
     const auto v = stored_as_doubles(call.v, s.v_elements(), call.kv_dtype);
     for (int64_t row = 0; row < s.lse_elements(); ++row) {
-      const int64_t b = row / (s.H * s.Tq), h = row / s.Tq % s.H;
-      const int64_t head = b * s.Hkv + h / s.group();
+      const int64_t head = kv_head_of(s, row);
       for (int64_t c = 0; c < s.dv; ++c) {
         const bool empty = out.visible[static_cast<size_t>(row)] == 0;
         double o = empty ? std::nan("") : 0;
@@ -219,8 +214,7 @@ void scale_on_q(const KernelCall& call, OracleOutput& out, CallOutcome&) {
   const float scale =
       call.scale.value_or(1 / std::sqrt(static_cast<float>(s.d)));
   for (int64_t row = 0; row < s.lse_elements(); ++row) {
-    const int64_t b = row / (s.H * s.Tq), h = row / s.Tq % s.H;
-    const int64_t head = b * s.Hkv + h / s.group();
+    const int64_t head = kv_head_of(s, row);
     std::vector<float> scores(static_cast<size_t>(s.Tk));
     double max = -INFINITY, sum = 0;
     std::vector<double> o(static_cast<size_t>(s.dv));

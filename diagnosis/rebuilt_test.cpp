@@ -123,7 +123,7 @@ TEST(Rebuilt, FaultsOfHalfStorageAreKnownBesideF32) {
   constexpr Dtype kStored[][3] = {{Dtype::kF16, Dtype::kF16, Dtype::kF16},
                                   {Dtype::kF32, Dtype::kF16, Dtype::kF32},
                                   {Dtype::kF32, Dtype::kBf16, Dtype::kF32}};
-  const auto open = [](size_t) { return open_for_test(QKVET_FAULTY); };
+  const auto open = open_faults;
   const Opened opened = open(0);
   ASSERT_NE(opened.executor, nullptr) << opened.error;
   int asked = 0;

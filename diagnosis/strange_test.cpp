@@ -80,14 +80,9 @@ const std::vector<Strange>& strange_kernels() {
   return all;
 }
 
-std::vector<const Law*> attention_laws() {
-  std::vector<const Law*> laws;
-  for (const char* id :
-       {"weights_sum_to_one", "scale_is_one_over_sqrt_d",
-        "lse_counts_equal_keys", "rows_stay_in_hull", "agrees_with_oracle"})
-    laws.push_back(find_law(id));
-  return laws;
-}
+const std::vector<const char*> kLaws = {
+    "weights_sum_to_one", "scale_is_one_over_sqrt_d", "lse_counts_equal_keys",
+    "rows_stay_in_hull", "agrees_with_oracle"};
 
 KernelUnderTest plain_fake() {
   KernelUnderTest kernel = FakeExecutor::under_test();
@@ -103,51 +98,31 @@ TEST(Strange, TenKernelsOutsideOfTheCatalogueAreUnknown) {
   ASSERT_EQ(strange_kernels().size(), 10u);
   const KernelUnderTest kernel = plain_fake();
   for (const Strange& strange : strange_kernels()) {
-    const auto open = [&](size_t) {
-      return Opened{
-          std::make_unique<FakeExecutor>(strange.question, strange.answer), ""};
-    };
-    const std::vector<Failure> failures =
-        failures_for_test(kernel, open, attention_laws(), 600);
-    ASSERT_FALSE(failures.empty()) << strange.name;
-    TimeUse time;
-    const Opened executor = open(0);
-    for (const CauseOfFailures& cause :
-         diagnose_all(pointers_to(failures), kernel, *executor.executor,
-                      known_faults_for_test(), time))
+    const Reported reported = report_on(
+        kernel, opening<FakeExecutor>(strange.question, strange.answer), kLaws,
+        600);
+    ASSERT_FALSE(reported.failures.empty()) << strange.name;
+    for (const CauseOfFailures& cause : reported.causes)
       EXPECT_EQ(cause.diagnosis.name(), "unknown")
           << strange.name << ": " << to_string(cause.best->smallest);
   }
 }
 
-std::vector<CauseOfFailures> causes_of(FakeExecutor::Question question,
-                                       size_t* failures_found) {
-  const KernelUnderTest kernel = plain_fake();
-  const auto open = [&](size_t) {
-    return Opened{std::make_unique<FakeExecutor>(question, nullptr), ""};
-  };
-  const std::vector<Failure> failures =
-      failures_for_test(kernel, open, attention_laws(), 600);
-  *failures_found = failures.size();
-  TimeUse time;
-  const Opened executor = open(0);
-  return diagnose_all(pointers_to(failures), kernel, *executor.executor,
-                      known_faults_for_test(), time);
+Reported reported_of(const FakeExecutor::Question& question) {
+  return report_on(plain_fake(), opening<FakeExecutor>(question), kLaws, 600);
 }
 
 // The control of the test above: a known fault is recognised the same way.
 TEST(Strange, AKnownFaultAmongThemIsKnown) {
-  size_t failures = 0;
-  const auto causes = causes_of(
-      [](KernelCall&, Problem& p) {
-        p.scale = 1;
-        p.scale_given = true;
-      },
-      &failures);
-  ASSERT_EQ(causes.size(), 1u);
-  EXPECT_EQ(causes[0].diagnosis.name(), "no_scale");
-  EXPECT_EQ(causes[0].diagnosis.certainty, Certainty::kSure);
-  EXPECT_EQ(causes[0].others.size(), failures - 1);
+  const Reported reported = reported_of([](KernelCall&, Problem& p) {
+    p.scale = 1;
+    p.scale_given = true;
+  });
+  ASSERT_EQ(reported.causes.size(), 1u);
+  const CauseOfFailures& cause = reported.causes[0];
+  EXPECT_EQ(cause.diagnosis.name(), "no_scale");
+  EXPECT_EQ(cause.diagnosis.certainty, Certainty::kSure);
+  EXPECT_EQ(cause.others.size(), reported.failures.size() - 1);
 }
 
 // If several failures have no known cause, the first that fails every time
@@ -156,12 +131,9 @@ TEST(Strange, AKnownFaultAmongThemIsKnown) {
 TEST(Strange, ASteadyFailureStandsForTheOthers) {
   const KernelUnderTest kernel = plain_fake();
   const Strange& strange = strange_kernels()[0];
-  const auto open = [&](size_t) {
-    return Opened{
-        std::make_unique<FakeExecutor>(strange.question, strange.answer), ""};
-  };
+  const auto open = opening<FakeExecutor>(strange.question, strange.answer);
   std::vector<Failure> failures =
-      failures_for_test(kernel, open, attention_laws(), 600);
+      failures_for_test(kernel, open, laws_for_test(kLaws), 600);
   ASSERT_GE(failures.size(), 2u);
   for (const bool is_steady : {true, false}) {
     if (!is_steady) failures[0].repeats_failed = 0;
@@ -179,15 +151,12 @@ TEST(Strange, ASteadyFailureStandsForTheOthers) {
 // fault. All its failures have no scale, so only cases in which the known fault
 // fails distinguish the two.
 TEST(Strange, APartOfAKnownFaultIsAnother) {
-  size_t failures = 0;
-  const auto causes = causes_of(
-      [](KernelCall&, Problem& p) {
-        if (!p.scale_given) p.scale = 1;
-        p.scale_given = true;
-      },
-      &failures);
-  ASSERT_GT(failures, 0u);
-  for (const CauseOfFailures& cause : causes)
+  const Reported reported = reported_of([](KernelCall&, Problem& p) {
+    if (!p.scale_given) p.scale = 1;
+    p.scale_given = true;
+  });
+  ASSERT_FALSE(reported.failures.empty());
+  for (const CauseOfFailures& cause : reported.causes)
     EXPECT_NE(cause.diagnosis.name(), "no_scale")
         << to_string(cause.best->smallest);
 }
@@ -195,15 +164,12 @@ TEST(Strange, APartOfAKnownFaultIsAnother) {
 // The other way round: a kernel with scores of 0 fails if no scale is given, as
 // a known fault does, and everywhere else.
 TEST(Strange, MoreThanAKnownFaultIsAnother) {
-  size_t failures = 0;
-  const auto causes = causes_of(
-      [](KernelCall&, Problem& p) {
-        p.scale = 0;
-        p.scale_given = true;
-      },
-      &failures);
-  ASSERT_GT(failures, 0u);
-  for (const CauseOfFailures& cause : causes)
+  const Reported reported = reported_of([](KernelCall&, Problem& p) {
+    p.scale = 0;
+    p.scale_given = true;
+  });
+  ASSERT_FALSE(reported.failures.empty());
+  for (const CauseOfFailures& cause : reported.causes)
     EXPECT_EQ(cause.diagnosis.name(), "unknown")
         << to_string(cause.best->smallest);
 }
@@ -215,8 +181,7 @@ TEST(Strange, ACorrectKernelHasNoCause) {
   ASSERT_NE(controls.executor, nullptr) << controls.error;
   const KernelUnderTest fault = kernels_for_test(*faults.executor)[0];
   const std::vector<Failure> failures = failures_for_test(
-      fault, [](size_t) { return open_for_test(QKVET_FAULTY); },
-      {find_law("agrees_with_oracle")}, 200);
+      fault, open_faults, {find_law("agrees_with_oracle")}, 200);
   ASSERT_EQ(failures.size(), 1u) << fault.judged.info.name;
   const Case& failing = failures[0].smallest;
   int asked = 0;

@@ -11,18 +11,18 @@
 namespace qkvet::diagnosis::strides_test {
 namespace {
 
+using instead_test::answering;
 using instead_test::expect_said;
 using instead_test::Fault;
+using instead_test::in_room;
 using instead_test::look;
 using instead_test::Looked;
-using instead_test::output_of;
 
 // V of a kernel that reads channel c of token t from `of`, counted from the
 // start of its head; memory beside the tensor is NaN.
 FakeExecutor::Question reading_v(int64_t (*of)(int64_t t, int64_t c,
                                                int64_t width)) {
-  return [of, kept = std::make_shared<std::vector<std::vector<double>>>()](
-             KernelCall&, Problem& p) {
+  return in_room([of](KernelCall&, Problem& p, Room& room) {
     const Shape& s = p.shape;
     const int64_t head = s.Tk * s.dv, all = s.v_elements();
     std::vector<double> v(static_cast<size_t>(all), std::nan(""));
@@ -30,25 +30,20 @@ FakeExecutor::Question reading_v(int64_t (*of)(int64_t t, int64_t c,
       const int64_t at = n / head * head + of(n % head / s.dv, n % s.dv, s.dv);
       if (at >= 0 && at < all) v[static_cast<size_t>(n)] = p.v[at];
     }
-    kept->push_back(std::move(v));
-    p.v = kept->back().data();
-  };
+    p.v = room.keep(std::move(v));
+  });
 }
 
 TEST(Strides, ATensorThatIsReadAtAnotherAddressIsKnown) {
   const Fault faults[] = {
       {"the result of v read with the stride of the channel times -1",
        Stage::kValues,
-       reading_v([](int64_t t, int64_t c, int64_t w) { return t * w - c; }),
-       {}},
+       reading_v([](int64_t t, int64_t c, int64_t w) { return t * w - c; })},
       {"the result of v read with the first token instead of each",
        Stage::kValues,
-       reading_v([](int64_t, int64_t c, int64_t) { return c; }),
-       {}},
-      {"the result of v read with token and channel exchanged",
-       Stage::kValues,
-       reading_v([](int64_t t, int64_t c, int64_t w) { return c * w + t; }),
-       {}}};
+       reading_v([](int64_t, int64_t c, int64_t) { return c; })},
+      {"the result of v read with token and channel exchanged", Stage::kValues,
+       reading_v([](int64_t t, int64_t c, int64_t w) { return c * w + t; })}};
   for (const Fault& fault : faults) expect_said(fault);
 }
 
@@ -56,12 +51,10 @@ TEST(Strides, ATensorThatIsReadAtAnotherAddressIsKnown) {
 // With several heads the stride is another one, and the kernel is right.
 TEST(Strides, TheFirstOfEachIsNotTheStrideOfAnExtentOf1) {
   const auto first = reading_v([](int64_t, int64_t c, int64_t) { return c; });
-  const Looked looked = look({"",
-                              Stage::kUnknown,
-                              [first](KernelCall& call, Problem& p) {
-                                if (call.shape.Hkv == 1) first(call, p);
-                              },
-                              {}});
+  const Looked looked =
+      look({"", Stage::kUnknown, [first](KernelCall& call, Problem& p) {
+              if (call.shape.Hkv == 1) first(call, p);
+            }});
   ASSERT_TRUE(looked.failure);
   EXPECT_GE(looked.instead.cases, 3);
   EXPECT_EQ(looked.instead.text().find("the first token"), std::string::npos)
@@ -102,14 +95,12 @@ Fault storing_rows_of_members(int64_t apart) {
 TEST(Strides, RowsOfEachMemberAreWrittenFromItsFirst) {
   for (const int64_t apart : {1, 3}) {
     const Looked looked = look(storing_rows_of_members(apart));
-    ASSERT_TRUE(looked.failure);
-    const OutputInstead* o = output_of(looked.instead, TensorName::kO);
-    ASSERT_NE(o, nullptr);
-    EXPECT_EQ(o->text ==
+    const OutputInstead& o = looked.o();
+    EXPECT_EQ(o.text ==
                   "the result of o written with the stride of the channel for "
                   "each token",
               apart == 1)
-        << o->text;
+        << o.text;
     if (apart == 1) {
       EXPECT_EQ(looked.score.right, looked.score.all);
     }
@@ -118,13 +109,10 @@ TEST(Strides, RowsOfEachMemberAreWrittenFromItsFirst) {
 
 TEST(Strides, NoStrideGivesWhatIsReadAnywhere) {
   const Looked looked =
-      look({"",
-            Stage::kUnknown,
-            reading_v([](int64_t t, int64_t c, int64_t w) {
+      look({"", Stage::kUnknown, reading_v([](int64_t t, int64_t c, int64_t w) {
               const auto n = static_cast<uint32_t>(t * w + c);
               return static_cast<int64_t>(philox_u64(5, n, 0, 0) % 7) * (t + c);
-            }),
-            {}});
+            })});
   ASSERT_TRUE(looked.failure);
   EXPECT_EQ(looked.instead.text().find("the result of"), std::string::npos)
       << looked.instead.text();
@@ -162,16 +150,13 @@ TEST(Strides, WeightsThatAreStoredElsewhereAreKnown) {
                }),
                false}};
   for (const auto& row : rows) {
-    const Looked looked = look({"", Stage::kUnknown, {}, row.answer});
-    ASSERT_TRUE(looked.failure);
-    const OutputInstead* weights =
-        output_of(looked.instead, TensorName::kWeights);
-    ASSERT_NE(weights, nullptr);
+    const Looked looked = look(answering(row.answer));
+    const OutputInstead& weights = looked.of(TensorName::kWeights);
     EXPECT_EQ(
-        weights->text ==
+        weights.text ==
             "the result of weights written with member and head exchanged",
         row.is_stride)
-        << weights->text;
+        << weights.text;
     if (!row.is_stride) continue;
     EXPECT_EQ(looked.instead.stage, Stage::kOutput);
     EXPECT_GT(looked.score.all, 3);
@@ -182,14 +167,11 @@ TEST(Strides, WeightsThatAreStoredElsewhereAreKnown) {
 // A constant lse is no sum of right rows; with wrong rows it has their cause.
 TEST(Strides, AnLseOfOneNumberIsOfLseAlone) {
   for (const bool is_alone : {true, false}) {
-    const Looked looked =
-        look({"",
-              Stage::kUnknown,
-              {},
-              [is_alone](const KernelCall&, OracleOutput& out, CallOutcome&) {
-                std::fill(out.lse.begin(), out.lse.end(), -INFINITY);
-                for (double& o : out.o) o *= is_alone ? 1 : 3;
-              }});
+    const Looked looked = look(answering(
+        [is_alone](const KernelCall&, OracleOutput& out, CallOutcome&) {
+          std::fill(out.lse.begin(), out.lse.end(), -INFINITY);
+          for (double& o : out.o) o *= is_alone ? 1 : 3;
+        }));
     ASSERT_TRUE(looked.failure);
     EXPECT_EQ(looked.instead.stage == Stage::kLse, is_alone)
         << looked.instead.text();

@@ -8,24 +8,23 @@
 #include <string>
 #include <vector>
 
+#include "diagnosis/evidence/cause.h"
 #include "diagnosis/match.h"
 
 namespace qkvet::diagnosis {
 
 class Suspect {
  public:
+  Suspect(Cause cause, int rank) : cause_(std::move(cause)), rank_(rank) {}
   virtual ~Suspect() = default;
 
-  virtual const std::string& name() const = 0;   // "tail_tile_unmasked"
-  virtual const std::string& cause() const = 0;  // a sentence
-  virtual const std::string& fix() const = 0;    // a sentence
-  // Laws that name it, the one that explains it best first.
-  virtual std::vector<std::string> laws() const { return {}; }
-  // The condition, as in catalogues, under which it shows; "": always.
-  virtual std::string when() const { return ""; }
+  const std::string& name() const { return cause_.name; }
+  const Cause& cause() const { return cause_; }
   // If several fit, the lowest rank wins: a known bug before a number that
   // fits, and that before a declaration.
-  virtual int rank() const = 0;
+  int rank() const { return rank_; }
+  // The condition, as in catalogues, under which it shows; "": always.
+  virtual std::string when() const { return ""; }
   // A bare bound predicts how far the numbers may be off, not which numbers
   // they are. Any other small error agrees as well, so that it is never sure.
   virtual bool is_mere_bound() const { return false; }
@@ -35,6 +34,12 @@ class Suspect {
   virtual std::vector<CallOutcome> predict(const Evidence&, const Witness&) {
     return {};
   }
+
+ protected:
+  Cause cause_;
+
+ private:
+  int rank_;
 };
 
 // One fault of a library of faults.
@@ -44,14 +49,7 @@ class FaultSuspect : public Suspect {
   FaultSuspect(JudgedKernel fault, int index, Executor& executor,
                std::string variant);
 
-  const std::string& name() const override { return name_; }
-  const std::string& cause() const override { return cause_; }
-  const std::string& fix() const override { return fix_; }
-  std::vector<std::string> laws() const override {
-    return fault_.info.fault->killed_by;
-  }
   std::string when() const override { return fault_.info.fault->when; }
-  int rank() const override { return 0; }
   Word says(Evidence& evidence, const Witness& witness) override;
   std::vector<CallOutcome> predict(const Evidence& evidence,
                                    const Witness& witness) override;
@@ -63,7 +61,6 @@ class FaultSuspect : public Suspect {
   JudgedKernel fault_;
   int index_;
   Executor* executor_;
-  std::string name_, cause_, fix_;
 };
 
 }  // namespace qkvet::diagnosis

@@ -3,6 +3,8 @@
 #ifndef QKVET_DIAGNOSIS_TEST_FAULTS_H_
 #define QKVET_DIAGNOSIS_TEST_FAULTS_H_
 
+#include <gtest/gtest.h>
+
 #include <string>
 #include <vector>
 
@@ -43,6 +45,23 @@ inline std::vector<KernelUnderTest> kernels_for_test(Executor& executor) {
   return kernels;
 }
 
+// The kernel of the library of known faults.
+inline KernelUnderTest fault_for_test(Executor& executor,
+                                      const std::string& fault) {
+  for (KernelUnderTest& kernel : kernels_for_test(executor))
+    if (kernel.judged.info.name == "faulty/" + fault) return kernel;
+  ADD_FAILURE() << "no such fault: " << fault;
+  return {};
+}
+
+inline Opened open_faults(size_t) { return open_for_test(QKVET_FAULTY); }
+
+// Opens a new T with these arguments in each process.
+template <class T, class... Args>
+ExecutorFactory opening(Args... args) {
+  return [=](size_t) { return Opened{std::make_unique<T>(args...), ""}; };
+}
+
 // Failures of these laws, shrunk, in the order of the laws.
 inline std::vector<Failure> failures_for_test(const KernelUnderTest& kernel,
                                               const ExecutorFactory& open,
@@ -66,6 +85,37 @@ inline std::vector<const Failure*> pointers_to(
   std::vector<const Failure*> pointers;
   for (const Failure& failure : failures) pointers.push_back(&failure);
   return pointers;
+}
+
+inline std::vector<const Law*> laws_for_test(
+    const std::vector<const char*>& ids) {
+  std::vector<const Law*> laws;
+  for (const char* id : ids) laws.push_back(find_law(id));
+  return laws;
+}
+
+// Failures, and the causes that are reported for them.
+struct Reported {
+  std::vector<Failure> failures;
+  std::vector<CauseOfFailures> causes;
+};
+inline Reported report_on(std::vector<Failure> failures,
+                          const KernelUnderTest& kernel,
+                          const ExecutorFactory& open,
+                          const Catalogue& catalogue) {
+  Reported out{std::move(failures), {}};
+  TimeUse time;
+  const Opened executor = open(0);
+  out.causes = diagnose_all(pointers_to(out.failures), kernel,
+                            *executor.executor, catalogue, time);
+  return out;
+}
+inline Reported report_on(
+    const KernelUnderTest& kernel, const ExecutorFactory& open,
+    const std::vector<const char*>& laws, int64_t cases,
+    const Catalogue& catalogue = known_faults_for_test()) {
+  return report_on(failures_for_test(kernel, open, laws_for_test(laws), cases),
+                   kernel, open, catalogue);
 }
 
 }  // namespace qkvet::diagnosis

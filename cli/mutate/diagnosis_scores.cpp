@@ -201,16 +201,16 @@ class ScoredKernel {
     out.is_claimed = where.is_known();
     out.calls = where.calls;
     const FreshVerdicts fresh = predict_fresh(
-        where, kJudgesSeed, words_.fresh, kernels[0], *opened.executor, time);
+        where, kJudgesSeed, words_.fresh, {kernels[0], *opened.executor, time});
     out.right = fresh.right;
     out.all = fresh.all;
     out.failing = fresh.failing;
     const Instead& instead = first.diagnosis.instead;
     out.instead = instead.text();
     out.is_described = instead.is_description();
-    const InsteadScore score =
-        score_instead(instead, *first.best, where, kernels[0], *opened.executor,
-                      time, kJudgesSeed, words_.fresh);
+    const InsteadScore score = score_instead(
+        instead, *first.best, where, {kernels[0], *opened.executor, time},
+        kJudgesSeed, words_.fresh);
     out.described = score.all;
     out.described_rightly = score.right;
     out.stage = stage_name(instead.stage);

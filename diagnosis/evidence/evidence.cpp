@@ -14,6 +14,16 @@ const Law& law_of_answers(const Case& value) {
              : agreement_about(value.subject());
 }
 
+void begin_new_process(std::vector<KernelCall>& calls) {
+  if (!calls.empty()) calls[0].new_process = true;
+}
+
+void use_finite_memory(std::vector<KernelCall>& calls) {
+  constexpr uint8_t kFinite = 0x3f;  // 0.75 in f32, and small in all types
+  for (KernelCall& call : calls)
+    call.fresh_memory = call.around_inputs = kFinite;
+}
+
 std::unique_ptr<Evidence> Witness::prepare(const Law& law, const Case& value) {
   auto evidence = std::make_unique<Evidence>();
   evidence->law = &law;
@@ -25,13 +35,11 @@ std::unique_ptr<Evidence> Witness::prepare(const Law& law, const Case& value) {
   return evidence;
 }
 
-std::unique_ptr<Evidence> Witness::ask_with_finite_memory(const Law& law,
-                                                          const Case& value) {
-  constexpr uint8_t kFinite = 0x3f;  // 0.75 in f32, and small in all types
+std::unique_ptr<Evidence> Witness::ask(const Law& law, const Case& value,
+                                       const Change& change) {
+  if (!invalid_reason(value).empty()) return nullptr;
   auto prepared = prepare(law, value);
-  if (prepared != nullptr)
-    for (KernelCall& call : prepared->calls)
-      call.fresh_memory = call.around_inputs = kFinite;
+  if (prepared != nullptr) change(prepared->calls);
   return ask(std::move(prepared));
 }
 

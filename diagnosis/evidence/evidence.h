@@ -5,11 +5,13 @@
 #define QKVET_DIAGNOSIS_EVIDENCE_EVIDENCE_H_
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <vector>
 
 #include "core/door/executor.h"
 #include "properties/checking/case_work.h"
+#include "properties/run/runner.h"
 
 namespace qkvet::diagnosis {
 
@@ -43,9 +45,37 @@ inline constexpr double kMostOwnSecondsOfPart = 16;
 // for a machine that runs ten other jobs.
 inline constexpr double kMostClockOfPart = 30;
 
+// Changes of calls. The first removes the effects of earlier calls. The second
+// fills unwritten memory with finite numbers instead of NaN: NaN stays NaN
+// whatever a probe changes.
+void begin_new_process(std::vector<KernelCall>& calls);
+void use_finite_memory(std::vector<KernelCall>& calls);
+
+// A case with a recorded answer, and its law.
+struct AnsweredCase {
+  const Law* law = nullptr;
+  Case value;
+};
+// For a kernel that cannot be run: all its recorded cases, in the order in
+// which they are used.
+using Answered = std::vector<AnsweredCase>;
+
+// The kernel under test and the source of all evidence about it: the executor,
+// the clock of its calls, and its recorded answers if it cannot be called. All
+// must outlive what is made of it.
+struct EvidencePool {
+  const KernelUnderTest& kernel;
+  Executor& executor;
+  TimeUse& time;
+  const Answered* answered = nullptr;
+};
+
 // Runs the kernel under test, for a limited number of calls and a limited time.
 class Witness {
  public:
+  explicit Witness(const EvidencePool& pool, int most_calls, double parts = 1)
+      : Witness(pool.kernel.judged, pool.kernel.index, pool.executor, pool.time,
+                most_calls, parts) {}
   // All arguments must outlive this. `parts`: its time in units of a usual
   // part's.
   Witness(const JudgedKernel& kernel, int index, Executor& executor,
@@ -87,10 +117,10 @@ class Witness {
   // one of the earlier calls ends the process.
   std::unique_ptr<Evidence> ask_after(const std::vector<Case>& before,
                                       const Law& law, const Case& value);
-  // Fills unwritten memory with finite numbers instead of NaN: NaN stays NaN
-  // whatever a probe changes.
-  std::unique_ptr<Evidence> ask_with_finite_memory(const Law& law,
-                                                   const Case& value);
+  // The same with changed calls; also null for an invalid case.
+  using Change = std::function<void(std::vector<KernelCall>& calls)>;
+  std::unique_ptr<Evidence> ask(const Law& law, const Case& value,
+                                const Change& change);
 
  private:
   static double own_seconds();  // CPU time of this thread

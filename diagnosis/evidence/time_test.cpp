@@ -50,12 +50,9 @@ TEST(Time, WhatTakesTooLongIsAskedNoFurther) {
   } const rows[] = {
       {0, 0, false}, {0, 0.05, false}, {1, 0, true}, {0, 10, true}};
   const KernelUnderTest kernel = FakeExecutor::under_test();
-  const std::vector<Failure> failures = failures_for_test(
-      kernel,
-      [](size_t) {
-        return Opened{std::make_unique<TakesTime>(0, 0, nullptr), ""};
-      },
-      {find_law("agrees_with_oracle")}, 3000);
+  const std::vector<Failure> failures =
+      failures_for_test(kernel, opening<TakesTime>(0, 0, nullptr),
+                        {find_law("agrees_with_oracle")}, 3000);
   ASSERT_FALSE(failures.empty());
   int all_calls = 0;
   for (const auto& row : rows) {
@@ -84,17 +81,14 @@ TEST(Time, WhatTakesTooLongIsAskedNoFurther) {
 TEST(Time, TimeIsKeptForFreshCases) {
   for (const double seconds : {0.022, 0.1}) {
     const KernelUnderTest kernel = FakeExecutor::under_test();
-    const auto open = [](size_t) {
-      return Opened{
-          std::make_unique<TakesTime>(0, 0, nullptr, /*in_long=*/true), ""};
-    };
+    const auto open = opening<TakesTime>(0, 0, nullptr, /*in_long=*/true);
     const std::vector<Failure> failures =
         failures_for_test(kernel, open, {find_law("agrees_with_oracle")}, 3000);
     ASSERT_FALSE(failures.empty());
     TimeUse time;
     TakesTime executor(seconds, 0, &time, /*in_long=*/true);
     const FailsWhere where =
-        look_where_it_fails(failures[0], kernel, executor, time);
+        look_where_it_fails(failures[0], {kernel, executor, time});
     EXPECT_EQ(where.is_known(), seconds < 0.1) << where.text();
     EXPECT_EQ(where.fresh.all >= 100, seconds < 0.1) << where.text();
     EXPECT_LE(seconds * (executor.calls - 1), 1.5 * kMostSecondsOfPart);
@@ -117,12 +111,9 @@ TEST(Time, WhatFailsNearlyEveryTimeHasASentence) {
       if (++*calls % passes != 0) p.scale *= 2;
     };
     FakeExecutor executor(question);
-    std::vector<Failure> failures = failures_for_test(
-        kernel,
-        [&](size_t) {
-          return Opened{std::make_unique<FakeExecutor>(question), ""};
-        },
-        {find_law("agrees_with_oracle")}, 300);
+    std::vector<Failure> failures =
+        failures_for_test(kernel, opening<FakeExecutor>(question),
+                          {find_law("agrees_with_oracle")}, 300);
     ASSERT_FALSE(failures.empty());
     failures[0].repeats = row.repeats;
     failures[0].repeats_failed = row.failed;

@@ -287,23 +287,12 @@ bool hangs_on(const Elsewhere& elsewhere, const WrongAnswer& answer,
          });
 }
 
-bool is_true_of_first(const Claim& claim, const Wrongs& wrongs) {
-  return std::all_of(wrongs.begin(),
-                     wrongs.begin() + static_cast<std::ptrdiff_t>(std::min(
-                                          wrongs.size(), kFirstAnswers)),
-                     [&](const auto& one) {
-                       return claim.is_true_of(*one.first, *one.second);
-                     });
-}
-
 }  // namespace
 
 std::optional<Claim> claim_of_asking_again(const Wrongs& wrongs,
-                                           const KernelUnderTest& kernel,
-                                           Executor& executor, TimeUse& time,
+                                           const EvidencePool& pool,
                                            int* calls) {
-  const auto witness = std::make_shared<Witness>(
-      kernel.judged, kernel.index, executor, time, kMostOfWitness);
+  const auto witness = std::make_shared<Witness>(pool, kMostOfWitness);
   std::vector<Claim> claims = {
       {"other numbers after another call than in a new process: what that one "
        "left, or unwritten memory",
@@ -321,26 +310,27 @@ std::optional<Claim> claim_of_asking_again(const Wrongs& wrongs,
            return hangs_on(one, answer, output, *witness);
          }});
   }
+  const Wrongs first(wrongs.begin(),
+                     wrongs.begin() + static_cast<std::ptrdiff_t>(std::min(
+                                          wrongs.size(), kFirstAnswers)));
   const auto found = std::find_if(
       claims.begin(), claims.end(),
-      [&](const Claim& one) { return is_true_of_first(one, wrongs); });
+      [&](const Claim& one) { return is_true_of_all(one, first); });
   *calls += witness->calls_made();
   if (found == claims.end()) return std::nullopt;
   found->of_most = true;
   return std::move(*found);
 }
 
-ClaimOfMemory claim_of_memory(const Wrongs& wrongs,
-                              const KernelUnderTest& kernel, Executor& executor,
-                              TimeUse& time, int* calls) {
+ClaimOfMemory claim_of_memory(const Wrongs& wrongs, const EvidencePool& pool,
+                              int* calls) {
   constexpr std::pair<OfMemory, const char*> kMemory[] = {
       {OfMemory::kFresh,
        "made of unwritten memory: with other bytes in it, other numbers"},
       {OfMemory::kAroundInputs,
        "made of what lies around the rows of inputs: with other bytes there, "
        "other numbers"}};
-  const auto witness = std::make_shared<Witness>(
-      kernel.judged, kernel.index, executor, time, kMostOfWitness);
+  const auto witness = std::make_shared<Witness>(pool, kMostOfWitness);
   ClaimOfMemory out;
   for (const auto& [of, text] : kMemory) {
     size_t known = 0, others = 0;

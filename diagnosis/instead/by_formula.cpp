@@ -25,9 +25,7 @@ namespace {
 // 1/x instead of x, in k or v.
 void add_quotients(Readings& rows) {
   const auto turned = [](const double* from, int64_t n, Room& room) {
-    std::vector<double> out(from, from + n);
-    for (double& x : out) x = 1 / x;
-    return room.keep(std::move(out));
+    return room.changed(from, n, [](double x) { return 1 / x; });
   };
   rows.push_back({"the result of q / k instead of q k", Stage::kScores,
                   [turned](Problem& p, Room& room) {
@@ -42,19 +40,23 @@ void add_quotients(Readings& rows) {
 
 // One pair of a query and a key.
 struct ScoredPair {
-  double scaled;     // scale q k
-  double bias;       // 0 without one
-  double slope;      // 0 without them
-  int64_t i, j;      // row and key
-  int64_t position;  // of the row among the keys
-  double cap;        // 0 without one
+  double scaled;    // scale q k
+  double bias;      // 0 without one
+  double slope;     // 0 without them
+  double i, j;      // numbers of row and key
+  double position;  // of the row among the keys
+  double cap;       // 0 without one
   double scale;
 };
 double capped_score(const ScoredPair& x) {
   return x.cap > 0 ? x.cap * std::tanh(x.scaled / x.cap) : x.scaled;
 }
 double less_slope(const ScoredPair& x, double score) {
-  return score - x.slope * std::fabs(static_cast<double>(x.position - x.j));
+  return score - x.slope * std::fabs(x.position - x.j);
+}
+// The score with another distance from the row's position.
+double score_at(const ScoredPair& x, double distance) {
+  return capped_score(x) + x.bias - x.slope * distance;
 }
 // A score summed from `first` instead of 0.
 double score_begun_at(ScoredPair x, double first) {
@@ -103,11 +105,12 @@ void use_scores(Problem& p, Room& room, ScoreFormula formula, bool is_added) {
     const int64_t j = n % s.Tk, i = n / s.Tk % s.Tq;
     const int64_t h = n / (s.Tk * s.Tq) % s.H, b = n / (s.Tk * s.Tq * s.H);
     const Placed at = place_of_pair(p, b, i, j);
-    scores.push_back(
-        formula({is_added ? 0 : dot_of_pair(p, b, h, i, j) * p.scale,
-                 p.bias != nullptr ? p.bias[n] : 0,
-                 p.slopes != nullptr ? slope_of(p, b, h, i) : 0, at.i, at.j,
-                 at.position, is_added ? 0 : p.softcap, p.scale}));
+    scores.push_back(formula(
+        {is_added ? 0 : dot_of_pair(p, b, h, i, j) * p.scale,
+         p.bias != nullptr ? p.bias[n] : 0,
+         p.slopes != nullptr ? slope_of(p, b, h, i) : 0,
+         static_cast<double>(at.i), static_cast<double>(at.j),
+         static_cast<double>(at.position), is_added ? 0 : p.softcap, p.scale}));
     // A hidden key stays hidden.
     if (p.bias != nullptr && std::isinf(p.bias[n])) scores.back() = p.bias[n];
     if (at.j < 0 || at.j >= at.keys) scores.back() = 0;
@@ -152,43 +155,30 @@ void add_formulas(Readings& rows) {
        has_slopes, [](const ScoredPair& x) { return less_slope(x, 0); }},
       {"the result of ALiBi distances with their sign, position - key",
        Stage::kBias, has_slopes,
-       [](const ScoredPair& x) {
-         return capped_score(x) + x.bias -
-                x.slope * static_cast<double>(x.position - x.j);
-       },
-       true},
+       [](const ScoredPair& x) { return score_at(x, x.position - x.j); }, true},
       {"the result of ALiBi distances with their sign, key - position",
        Stage::kBias, has_slopes,
-       [](const ScoredPair& x) {
-         return capped_score(x) + x.bias -
-                x.slope * static_cast<double>(x.j - x.position);
-       },
-       true},
+       [](const ScoredPair& x) { return score_at(x, x.j - x.position); }, true},
       {"the result of position + key instead of the ALiBi distance",
        Stage::kBias, has_slopes,
        [](const ScoredPair& x) {
-         return capped_score(x) + x.bias -
-                x.slope * std::fabs(static_cast<double>(x.position + x.j));
+         return score_at(x, std::fabs(x.position + x.j));
        },
        true},
       {"the result of ALiBi distances from the row's number, not its position",
        Stage::kBias, has_slopes,
-       [](const ScoredPair& x) {
-         return capped_score(x) + x.bias -
-                x.slope * std::fabs(static_cast<double>(x.i - x.j));
-       },
+       [](const ScoredPair& x) { return score_at(x, std::fabs(x.i - x.j)); },
        true},
       {"the result of ALiBi distances one more", Stage::kBias, has_slopes,
        [](const ScoredPair& x) {
-         return capped_score(x) + x.bias -
-                x.slope * std::fabs(static_cast<double>(x.position + 1 - x.j));
+         return score_at(x, std::fabs(x.position + 1 - x.j));
        },
        true},
       {"the result of ALiBi slopes that divide the distance", Stage::kBias,
        has_slopes,
        [](const ScoredPair& x) {
          return capped_score(x) + x.bias -
-                std::fabs(static_cast<double>(x.position - x.j)) / x.slope;
+                std::fabs(x.position - x.j) / x.slope;
        },
        true},
       {"the result of tanh(score / cap), not multiplied by the cap",
@@ -303,8 +293,7 @@ std::optional<Predicted> weighed_by(const WrongAnswer& answer,
     const std::vector<double> weights = weights_of_row(answer, row, of);
     const double sum = sum_of_row(answer, row, weights);
     const double unsure = unsure_sum(answer, row) / std::fabs(sum);
-    const int64_t b = row / (s.H * s.Tq), h = row / s.Tq % s.H;
-    const int64_t kv = b * s.Hkv + h / (s.H / s.Hkv);
+    const int64_t kv = kv_head_of(s, row);
     for (int64_t c = 0; c < s.dv; ++c) {
       double weighed = 0, largest_value = 0;
       for (int64_t j = 0; j < s.Tk; ++j) {

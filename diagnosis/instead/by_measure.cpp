@@ -13,25 +13,6 @@
 namespace qkvet::diagnosis {
 namespace {
 
-const double* times_finite(const double* from, int64_t n, double x,
-                           Room& room) {
-  std::vector<double> out(from, from + n);
-  for (double& value : out) value = std::isinf(value) ? value : value * x;
-  return room.keep(std::move(out));
-}
-void turn_bias(Problem& p, Room& room, double x) {
-  if (p.bias != nullptr)
-    p.bias = times_finite(p.bias, p.shape.weights_elements(), x, room);
-}
-void turn_slopes(Problem& p, Room& room, double x) {
-  if (p.slopes != nullptr)
-    p.slopes = times_finite(p.slopes, slope_count(p), x, room);
-}
-void turn_scale(Problem& p, double x) {
-  p.scale *= x;
-  p.scale_given = true;
-}
-
 // A number of the call that can be changed. False: the call has none.
 struct Knob {
   const char* text;
@@ -89,9 +70,8 @@ constexpr Knob kKnobs[] = {
     {"the sink plus {:.5g}", Stage::kSoftmax, 0,
      [](Problem& p, Room& room, double x) {
        if (p.sink == nullptr) return false;
-       std::vector<double> sink(p.sink, p.sink + p.shape.H);
-       for (double& value : sink) value += x;
-       p.sink = room.keep(std::move(sink));
+       p.sink = room.changed(p.sink, p.shape.H,
+                             [=](double value) { return value + x; });
        return true;
      }}};
 
@@ -206,30 +186,22 @@ std::optional<Claim> claim_of_measure(const Wrongs& wrongs,
   std::optional<Claim> found;
   for (const Knob& knob : kKnobs) {
     const Turned turned(knob, kernel, time);
-    std::optional<Description> said;
+    std::optional<Claim> said;
     for (const double from : {0.0, -1.0, 1.0}) {
       const auto measure = measured_from(knob.still + from, turned,
                                          *telling->first, *telling->second);
       if (!measure) continue;
       Description one = described(knob, *measure, turned);
       if (!fits(one, *telling->first, *telling->second)) continue;
-      said = std::move(one);
+      said = claim_of(one);
       break;
     }
-    if (!said || !std::all_of(wrongs.begin(), wrongs.end(), [&](const auto& w) {
-          return fits(*said, *w.first, *w.second);
-        }))
-      continue;
+    if (!said || !is_true_of_all(*said, wrongs)) continue;
     if (found) {
       if (found->stage != said->stage) found->stage = Stage::kUnknown;
       continue;
     }
-    found = Claim{
-        said->text,
-        [one = *said](const WrongAnswer& answer, const WrongOutput& output) {
-          return fits(one, answer, output);
-        },
-        said->stage};
+    found = std::move(said);
   }
   return found;
 }

@@ -62,18 +62,14 @@ int elements_told(const WrongOutput& output) {
 // Returns the number of elements that could have contradicted this; nullopt if
 // one did.
 std::optional<int> elements_shifted(const WrongOutput& output) {
-  const int64_t width = output.extents[3];
+  const auto width = static_cast<size_t>(output.extents[3]);
   int told = 0;
-  int64_t last = -1;
-  for (const size_t n : output.wrong) {
-    const int64_t row = static_cast<int64_t>(n) / width;
-    if (row == last) continue;
-    last = row;
-    const auto first = static_cast<size_t>(row * width);
+  for (const size_t n : first_of_wrong_rows(output)) {
+    const size_t first = n / width * width;
     const double shift = output.actual[n] - output.right[n];
     if (!std::isfinite(shift)) return std::nullopt;
     // Some elements have no known bound.
-    for (size_t m = first; m < first + static_cast<size_t>(width); ++m) {
+    for (size_t m = first; m < first + width; ++m) {
       if (!std::isfinite(output.bound[m])) continue;
       if (!is_near(output.actual[m], output.right[m] + shift,
                    output.bound[m] + output.bound[n], output.dtype))
@@ -213,8 +209,7 @@ std::optional<bool> is_sum(const Mixed& row) {
 std::optional<Mixed> row_of(const WrongAnswer& answer, const WrongOutput& o,
                             int64_t row, bool of_seen = true) {
   const Shape& s = answer.value().shape;
-  const int64_t b = row / (s.H * s.Tq), h = row / s.Tq % s.H;
-  const int64_t kv = b * s.Hkv + h / (s.H / s.Hkv);
+  const int64_t kv = kv_head_of(s, row);
   Mixed out;
   double squares = 0, size = 0;
   for (int64_t c = 0; c < s.dv; ++c) {
@@ -248,14 +243,13 @@ std::optional<int> rows_mixed(const WrongAnswer& answer, const WrongOutput& o,
   const Case& value = answer.value();
   // States have no scores; a merge weighs them by their lse.
   if (value.subject() == Subject::kMerge) return std::nullopt;
+  if (!std::all_of(o.wrong.begin(), o.wrong.end(),
+                   [&](size_t n) { return std::isfinite(o.actual[n]); }))
+    return std::nullopt;
   int told = 0;
-  int64_t last = -1;
-  for (const size_t n : o.wrong) {
-    const int64_t row = static_cast<int64_t>(n) / value.shape.dv;
-    if (!std::isfinite(o.actual[n])) return std::nullopt;
-    if (row == last) continue;
-    last = row;
-    const auto mixed = row_of(answer, o, row, of_seen);
+  for (const size_t n : first_of_wrong_rows(o)) {
+    const auto mixed =
+        row_of(answer, o, static_cast<int64_t>(n) / value.shape.dv, of_seen);
     if (!mixed) continue;
     const auto is_mean = is_one(*mixed);
     if (is_mean == false) return std::nullopt;
@@ -284,12 +278,6 @@ bool tell_enough(const Wrongs& wrongs, Told told) {
   constexpr int kMany = 4 * kFewestTold;
   return all >= kFewestTold &&
          cases >= (all >= kMany ? kFewestCases - 1 : kFewestCases);
-}
-
-bool is_true_of_all(const Claim& claim, const Wrongs& wrongs) {
-  return std::all_of(wrongs.begin(), wrongs.end(), [&](const auto& one) {
-    return claim.is_true_of(*one.first, *one.second);
-  });
 }
 
 }  // namespace

@@ -214,8 +214,7 @@ std::optional<Predicted> of_terms(const WrongAnswer& answer,
     const int64_t key = is_last ? last : first;
     const double weight = weights[static_cast<size_t>(row * s.Tk + key)];
     const double largest = largest_share(answer, row);
-    const int64_t b = row / (s.H * s.Tq), h = row / s.Tq % s.H;
-    const int64_t kv = b * s.Hkv + h / (s.H / s.Hkv);
+    const int64_t kv = kv_head_of(s, row);
     for (int64_t c = 0; c < s.dv; ++c) {
       const auto n = static_cast<size_t>(row * s.dv + c);
       const double v =

@@ -12,6 +12,21 @@
 #include "diagnosis/instead/collector.h"
 
 namespace qkvet::diagnosis {
+
+Claim claim_of(const Description& description) {
+  return {description.text,
+          [description](const WrongAnswer& answer, const WrongOutput& output) {
+            return fits(description, answer, output);
+          },
+          description.stage};
+}
+
+bool is_true_of_all(const Claim& claim, const Wrongs& wrongs) {
+  return std::all_of(wrongs.begin(), wrongs.end(), [&](const auto& one) {
+    return claim.is_true_of(*one.first, *one.second);
+  });
+}
+
 namespace {
 
 // --- what is one number throughout, or written too coarsely
@@ -117,21 +132,22 @@ namespace {
 
 // --- a factor that has no name
 
-// Measured at the most informative element.
-std::optional<double> measured_factor(const Wrongs& wrongs) {
-  double best = 0, factor = 0;
+// A number and its size in units of its uncertainty.
+struct MeasuredAt {
+  double number, sure;
+};
+// The number of the most informative wrong element; nullopt: none is sure.
+template <class At>
+std::optional<double> measured(const Wrongs& wrongs, At at) {
+  constexpr double kSure = 256;
+  MeasuredAt best{0, kSure};
   for (const auto& [answer, output] : wrongs)
     for (const size_t n : output->wrong) {
-      const double sure =
-          std::fabs(output->right[n]) /
-          (output->bound[n] +
-           unit_roundoff(output->dtype) * std::fabs(output->right[n]) + 1e-300);
-      if (!(sure > best) || !std::isfinite(output->actual[n])) continue;
-      best = sure;
-      factor = output->actual[n] / output->right[n];
+      if (!std::isfinite(output->actual[n])) continue;
+      const MeasuredAt here = at(*answer, *output, n);
+      if (here.sure > best.sure) best = here;
     }
-  constexpr double kSure = 256;
-  return best > kSure && factor != 0 ? std::optional(factor) : std::nullopt;
+  return best.sure > kSure ? std::optional(best.number) : std::nullopt;
 }
 
 Claim claim_of_this_factor(double factor) {
@@ -149,25 +165,27 @@ Claim claim_of_this_factor(double factor) {
 }  // namespace
 
 std::optional<Claim> claim_of_factor(const Wrongs& wrongs) {
-  const auto factor = measured_factor(wrongs);
-  return factor ? std::optional(claim_of_this_factor(*factor)) : std::nullopt;
+  const auto factor = measured(
+      wrongs, [](const WrongAnswer&, const WrongOutput& output, size_t n) {
+        const double size = std::fabs(output.right[n]);
+        const double unsure =
+            output.bound[n] + unit_roundoff(output.dtype) * size + 1e-300;
+        return MeasuredAt{output.actual[n] / output.right[n], size / unsure};
+      });
+  return factor.value_or(0) != 0 ? std::optional(claim_of_this_factor(*factor))
+                                 : std::nullopt;
 }
 
 std::optional<Claim> claim_of_constant(const Wrongs& wrongs) {
-  double best = 0, added = 0;
-  for (const auto& [answer, output] : wrongs)
-    for (const size_t n : output->wrong) {
-      const double apart = output->actual[n] - output->right[n];
-      const double sure = std::fabs(apart) / (output->bound[n] + 1e-300);
-      if (!(sure > best) || !std::isfinite(apart)) continue;
-      best = sure;
-      added = apart;
-    }
-  constexpr double kSure = 256;
-  if (best <= kSure) return std::nullopt;
+  const auto added = measured(
+      wrongs, [](const WrongAnswer&, const WrongOutput& output, size_t n) {
+        const double apart = output.actual[n] - output.right[n];
+        return MeasuredAt{apart, std::fabs(apart) / (output.bound[n] + 1e-300)};
+      });
+  if (!added) return std::nullopt;
   return Claim{fmt::format("the right value {} {:.5g}",
-                           added < 0 ? "minus" : "plus", std::fabs(added)),
-               [added](const WrongAnswer&, const WrongOutput& output) {
+                           *added < 0 ? "minus" : "plus", std::fabs(*added)),
+               [added = *added](const WrongAnswer&, const WrongOutput& output) {
                  return std::all_of(
                      output.wrong.begin(), output.wrong.end(), [&](size_t n) {
                        return is_near(output.actual[n], output.right[n] + added,
@@ -253,8 +271,7 @@ std::vector<Claim> claims_of_means() {
              return std::all_of(o.wrong.begin(), o.wrong.end(), [&](size_t n) {
                const auto at = static_cast<int64_t>(n);
                const int64_t c = at % s.dv, row = at / s.dv;
-               const int64_t b = row / (s.H * s.Tq), h = row / s.Tq % s.H;
-               const int64_t kv = b * s.Hkv + h / (s.H / s.Hkv);
+               const int64_t kv = kv_head_of(s, row);
                double sum = 0, size = 0;
                for (int64_t j = 0; j < s.Tk; ++j) {
                  const double v =
@@ -289,20 +306,13 @@ double part_of(const LseParts& parts, bool is_largest) {
 
 // The factor of one part, from the row in which that part is largest.
 std::optional<double> factor_of_part(const Wrongs& wrongs, bool is_largest) {
-  double best = 0;
-  std::optional<double> factor;
-  for (const auto& [answer, lse] : wrongs)
-    for (const size_t n : lse->wrong) {
-      const auto parts = parts_of_lse(*answer, *lse, n);
-      if (!parts || !std::isfinite(lse->actual[n])) continue;
-      const double part = part_of(*parts, is_largest);
-      const double sure = std::fabs(part) / (lse->bound[n] + 1e-300);
-      if (!(sure > best)) continue;
-      best = sure;
-      factor = 1 + (lse->actual[n] - lse->right[n]) / part;
-    }
-  constexpr double kSure = 256;
-  return best > kSure ? factor : std::nullopt;
+  return measured(
+      wrongs, [&](const WrongAnswer& answer, const WrongOutput& lse, size_t n) {
+        const auto parts = parts_of_lse(answer, lse, n);
+        const double part = parts ? part_of(*parts, is_largest) : 0;
+        return MeasuredAt{1 + (lse.actual[n] - lse.right[n]) / part,
+                          std::fabs(part) / (lse.bound[n] + 1e-300)};
+      });
 }
 
 }  // namespace

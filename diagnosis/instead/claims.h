@@ -21,8 +21,8 @@ using IsTrueOf =
     std::function<bool(const WrongAnswer& answer, const WrongOutput& output)>;
 
 struct Claim {
-  std::string text;
-  IsTrueOf is_true_of;
+  std::string text = {};  // "the right value times sqrt(d)"
+  IsTrueOf is_true_of = nullptr;
   Stage stage = Stage::kUnknown;
   // A claim that also fits something else now and then, such as memory that
   // held NaN; it is checked against more answers than the others.
@@ -37,6 +37,9 @@ struct Claim {
   // The answers that it covers, if not all.
   std::function<bool(const WrongAnswer& answer)> is_about = nullptr;
 };
+
+Claim claim_of(const Description& description);
+bool is_true_of_all(const Claim& claim, const Wrongs& wrongs);
 
 inline constexpr const char* kNoNumber = "NaN";
 std::vector<Claim> claims_of_one_number(const Wrongs& wrongs);
@@ -70,8 +73,7 @@ std::optional<Claim> claim_of_sums(const Wrongs& wrongs);
 // and with other data elsewhere. The same is done when the claim is checked;
 // `calls` counts only the runs made here.
 std::optional<Claim> claim_of_asking_again(const Wrongs& wrongs,
-                                           const KernelUnderTest& kernel,
-                                           Executor& executor, TimeUse& time,
+                                           const EvidencePool& pool,
                                            int* calls);
 // The same for memory alone: whether it decides any of the first answers, and
 // the claim if it decides all of them.
@@ -79,9 +81,8 @@ struct ClaimOfMemory {
   bool is_of_any = false;
   std::optional<Claim> claim;
 };
-ClaimOfMemory claim_of_memory(const Wrongs& wrongs,
-                              const KernelUnderTest& kernel, Executor& executor,
-                              TimeUse& time, int* calls);
+ClaimOfMemory claim_of_memory(const Wrongs& wrongs, const EvidencePool& pool,
+                              int* calls);
 
 }  // namespace qkvet::diagnosis
 

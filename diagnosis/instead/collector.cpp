@@ -60,7 +60,7 @@ void Collector::ask(const Case& value) {
   if (value.subject() == Subject::kCache) ask_of_storage(value);
   auto evidence = witness_.ask(law_of_answers(value), value);
   note_touch(evidence.get());
-  auto wrong = wrong_answer(std::move(evidence), kernel_);
+  auto wrong = wrong_answer(std::move(evidence), witness_.kernel());
   if (wrong) answers_.push_back(std::move(*wrong));
 }
 
@@ -77,21 +77,19 @@ void Collector::ask_of_storage(const Case& value) {
       witness_.calls_left() < kCallsLeftToAnswers)
     return;
   ++asked_of_storage_;
-  auto evidence =
-      witness_.prepare(*find_law("cache_stores_what_it_is_given"),
-                       with_queries_of_others(with_own_tokens(value)));
-  if (evidence != nullptr && !evidence->calls.empty())
-    evidence->calls[0].new_process = true;
-  evidence = witness_.ask(std::move(evidence));
+  const auto evidence = witness_.ask(
+      *find_law("cache_stores_what_it_is_given"),
+      with_queries_of_others(with_own_tokens(value)), begin_new_process);
   if (evidence == nullptr || !evidence->failed()) return;
-  if (auto facts = facts_of_storage(*evidence, kernel_))
+  if (auto facts = facts_of_storage(*evidence, witness_.kernel()))
     stored_.push_back(std::move(*facts));
 }
 
 void Collector::note_touch(const Evidence* evidence) {
   if (evidence == nullptr || !evidence->failed()) return;
   hung_ += evidence->judgement.kind == FailureKind::kHang;
-  if (Facts facts = facts_of_calls(*evidence, kernel_); !facts.empty()) {
+  if (Facts facts = facts_of_calls(*evidence, witness_.kernel());
+      !facts.empty()) {
     ends_.push_back(std::move(facts));
     stories_ended_ += evidence->value().subject() == Subject::kCache;
   }

@@ -23,10 +23,9 @@ inline constexpr int kFewestCases = 3;
 
 class Collector {
  public:
-  Collector(const KernelUnderTest& kernel, Witness& witness,
-            size_t most_answers = kMostAnswers, int most_asked = kMostAsked)
-      : kernel_(kernel.judged),
-        witness_(witness),
+  explicit Collector(Witness& witness, size_t most_answers = kMostAnswers,
+                     int most_asked = kMostAsked)
+      : witness_(witness),
         most_answers_(most_answers),
         most_asked_(most_asked) {}
 
@@ -55,7 +54,6 @@ class Collector {
  private:
   void ask_of_storage(const Case& value);
 
-  const JudgedKernel& kernel_;
   Witness& witness_;
   size_t most_answers_;
   int most_asked_;

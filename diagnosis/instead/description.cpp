@@ -38,11 +38,8 @@ bool fits_rest(const Description& description, const Predicted& predicted,
            bounds.size() != actual.size() ||
            fits_number(description, actual[n], values[n], bounds[n], dtype);
   };
-  int64_t last = -1;
-  for (const size_t n : o.wrong) {
+  for (const size_t n : first_of_wrong_rows(o)) {
     const int64_t row = static_cast<int64_t>(n) / s.dv;
-    if (row == last) continue;
-    last = row;
     if (!fits_at(answer.lse, static_cast<size_t>(row), predicted.lse,
                  predicted.lse_bounds, lse_dtype(o.dtype)))
       return false;
@@ -77,80 +74,67 @@ bool fits(const Description& description, const WrongAnswer& answer,
                          fits_rest(description, *predicted, answer, output));
 }
 
-const char* stage_name(Stage stage) {
-  constexpr const char* kNames[] = {"",
-                                    "scores",
-                                    "bias",
-                                    "keys",
-                                    "softmax",
-                                    "values",
-                                    "output",
-                                    "lse",
-                                    "empty_rows",
-                                    "written",
-                                    "moved",
-                                    "read",
-                                    "attended",
-                                    "q",
-                                    "k",
-                                    "v",
-                                    "attention",
-                                    "y",
-                                    "merge_weights",
-                                    "merge_maximum",
-                                    "recomputed_weights",
-                                    "d_weights",
-                                    "delta",
-                                    "d_scores",
-                                    "dq",
-                                    "dk",
-                                    "dv",
-                                    "sum_of_heads",
-                                    "dbias",
-                                    "dsink"};
-  return kNames[static_cast<size_t>(stage)];
-}
+namespace {
 
+// In the order of Stage.
+struct StageWords {
+  const char *name, *text;
+};
+constexpr StageWords kStages[] = {
+    {"", ""},
+    {"scores",
+     "the scores (q k^T, its scale, and all up to their exponentials)"},
+    {"bias", "what is added to the scores"},
+    {"keys", "which keys a row sees"},
+    {"softmax", "the softmax (maximum, exponentials, their sum)"},
+    {"values", "the product of weights and V"},
+    {"output", "the output (what is stored, and where)"},
+    {"lse", "lse alone"},
+    {"empty_rows",
+     "rows that see no key, which are a case of their own (all others are "
+     "right)"},
+    {"written",
+     "the cache: the place of a token, as it is appended or looked up (read "
+     "back, it is another)"},
+    {"moved",
+     "the cache: tokens that a later command moves or takes away (read back, "
+     "they were right before it)"},
+    {"read",
+     "the cache: which tokens a query attends over (what is stored is right, "
+     "and so is the answer to one prompt)"},
+    {"attended", "the attention over the cache (what is stored is right)"},
+    {"q", "the projection of q"},
+    {"k", "the projection of k"},
+    {"v", "the projection of v"},
+    {"attention",
+     "the attention between the projections (q, k and v are right)"},
+    {"y", "the projection of the output (the heads are right)"},
+    {"merge_weights",
+     "the weights of the states (right where all states are alike)"},
+    {"merge_maximum",
+     "the maximum of the states' lse (right where none of them is large)"},
+    {"recomputed_weights", "the weights, recomputed from q, k and lse"},
+    {"d_weights", "dP = dO V^T"},
+    {"delta", "delta, the sum of dO o over a row"},
+    {"d_scores", "dS = P (dP - delta), its scale, and the slope of the cap"},
+    {"dq", "dq = scale dS K (dS is right)"},
+    {"dk", "dk = scale dS^T Q (dS is right)"},
+    {"dv", "dv = P^T dO (P is right)"},
+    {"sum_of_heads",
+     "which query heads dk and dv are added up over (right where each has keys "
+     "of its own, or where there is one)"},
+    {"dbias", "the gradient of the bias, which is dS (dq and dk are right)"},
+    {"dsink",
+     "the gradient of the sink, -delta times its weight (all others are "
+     "right)"}};
+
+}  // namespace
+
+const char* stage_name(Stage stage) {
+  return kStages[static_cast<size_t>(stage)].name;
+}
 const char* stage_text(Stage stage) {
-  constexpr const char* kTexts[] = {
-      "",
-      "the scores (q k^T, its scale, and all up to their exponentials)",
-      "what is added to the scores",
-      "which keys a row sees",
-      "the softmax (maximum, exponentials, their sum)",
-      "the product of weights and V",
-      "the output (what is stored, and where)",
-      "lse alone",
-      "rows that see no key, which are a case of their own (all others are "
-      "right)",
-      "the cache: the place of a token, as it is appended or looked up (read "
-      "back, it is another)",
-      "the cache: tokens that a later command moves or takes away (read back, "
-      "they were right before it)",
-      "the cache: which tokens a query attends over (what is stored is right, "
-      "and so is the answer to one prompt)",
-      "the attention over the cache (what is stored is right)",
-      "the projection of q",
-      "the projection of k",
-      "the projection of v",
-      "the attention between the projections (q, k and v are right)",
-      "the projection of the output (the heads are right)",
-      "the weights of the states (right where all states are alike)",
-      "the maximum of the states' lse (right where none of them is large)",
-      "the weights, recomputed from q, k and lse",
-      "dP = dO V^T",
-      "delta, the sum of dO o over a row",
-      "dS = P (dP - delta), its scale, and the slope of the cap",
-      "dq = scale dS K (dS is right)",
-      "dk = scale dS^T Q (dS is right)",
-      "dv = P^T dO (P is right)",
-      "which query heads dk and dv are added up over (right where each has "
-      "keys "
-      "of its own, or where there is one)",
-      "the gradient of the bias, which is dS (dq and dk are right)",
-      "the gradient of the sink, -delta times its weight (all others are "
-      "right)"};
-  return kTexts[static_cast<size_t>(stage)];
+  return kStages[static_cast<size_t>(stage)].text;
 }
 
 }  // namespace qkvet::diagnosis

@@ -87,7 +87,7 @@ std::vector<WrongAnswer> with_finite_memory(std::vector<WrongAnswer> answers,
   for (WrongAnswer& answer : answers) {
     if (!has_nan(answer) || answer.evidence->calls.size() != 1) continue;
     auto again = wrong_answer(
-        witness.ask_with_finite_memory(*answer.evidence->law, answer.value()),
+        witness.ask(*answer.evidence->law, answer.value(), use_finite_memory),
         witness.kernel());
     if (again) answer = std::move(*again);
   }
@@ -216,10 +216,9 @@ bool is_of_empty_rows_alone(const std::vector<WrongAnswer>& answers) {
 // Returns their failing answers; none if rows without a visible key are a
 // separate case.
 std::vector<WrongAnswer> with_other_masks(
-    const std::vector<WrongAnswer>& answers, const KernelUnderTest& kernel,
-    Witness& witness) {
+    const std::vector<WrongAnswer>& answers, Witness& witness) {
   constexpr int kMostOfMasks = 16;
-  Collector collector(kernel, witness, kMostAnswers, kMostOfMasks);
+  Collector collector(witness, kMostAnswers, kMostOfMasks);
   const Recipe normal = make_recipe(RecipeKind::kNormal);
   for (const WrongAnswer& answer : answers)
     for (const MaskKind kind : {MaskKind::kButN, MaskKind::kRandomN}) {
@@ -259,25 +258,14 @@ void describe_as_others(const std::vector<WrongAnswer>& answers,
                 return output == nullptr || other.is_true_of(answer, *output);
               }))
         continue;
-      out.text = other.text;
-      out.stage = other.stage;
-      out.is_true_of = other.is_true_of;
-      out.is_cheap = other.is_cheap;
-      out.of_one_number = other.of_one_number;
+      out.say(other);
       break;
     }
   }
 }
 
 void say(const Claim& claim, const Wrongs& wrongs, OutputInstead& out) {
-  out.text = claim.text;
-  out.stage = claim.stage;
-  out.is_true_of = claim.is_true_of;
-  out.is_about = claim.is_about;
-  out.is_cheap = claim.is_cheap;
-  out.of_other_scores = claim.of_other_scores;
-  out.of_most = claim.of_most;
-  out.of_one_number = claim.of_one_number;
+  out.say(claim);
   out.elements = out.cases = 0;
   for (const auto& [answer, output] : wrongs) {
     if (out.is_about != nullptr && !out.is_about(*answer)) continue;
@@ -286,12 +274,12 @@ void say(const Claim& claim, const Wrongs& wrongs, OutputInstead& out) {
   }
 }
 
-void describe(const std::vector<WrongAnswer>& answers,
-              const KernelUnderTest& kernel, TimeUse& time, Instead& instead) {
+void describe(const std::vector<WrongAnswer>& answers, const EvidencePool& pool,
+              Instead& instead) {
   bool has_ended = false;
   for (OutputInstead& out : instead.outputs) {
     if (!out.text.empty()) continue;
-    OutputSearch search(kernel, time);
+    OutputSearch search(pool);
     Wrongs wrongs;
     out.elements = 0;
     for (const WrongAnswer& answer : answers)
@@ -314,8 +302,7 @@ void describe(const std::vector<WrongAnswer>& answers,
 // computed from other inputs, or from the right values alone. A constant may
 // come from memory, as NaN does: then it is no description.
 void describe_by_asking(const std::vector<WrongAnswer>& answers,
-                        const KernelUnderTest& kernel, Executor& executor,
-                        TimeUse& time, Instead& instead) {
+                        const EvidencePool& pool, Instead& instead) {
   for (OutputInstead& out : instead.outputs) {
     if ((!out.text.empty() && !out.of_one_number) || out.of_empty_rows)
       continue;
@@ -324,13 +311,13 @@ void describe_by_asking(const std::vector<WrongAnswer>& answers,
       if (const WrongOutput* output = out.in(answer))
         wrongs.push_back({&answer, output});
     const auto of_memory = [&](const Wrongs& of) {
-      return claim_of_memory(of, kernel, executor, time, &instead.calls);
+      return claim_of_memory(of, pool, &instead.calls);
     };
     const ClaimOfMemory memory = of_memory(wrongs);
     if (memory.is_of_any) out.say_nothing();
     if (!out.text.empty()) continue;
     const auto again = [&](const Wrongs& of) {
-      return claim_of_asking_again(of, kernel, executor, time, &instead.calls);
+      return claim_of_asking_again(of, pool, &instead.calls);
     };
     auto claim = memory.claim;
     if (!claim) claim = again(wrongs);
@@ -391,7 +378,7 @@ void add_answers_at_tiles(const Failure& failure, const FailsWhere& where,
   for (const OutputInstead& one : instead.outputs)
     for (const int64_t number : numbers_in(one.text))
       tiles.insert(tiles.begin(), number);
-  Collector collector(kernel, witness, kMostAtTiles, kMostAskedAtTiles);
+  Collector collector(witness, kMostAtTiles, kMostAskedAtTiles);
   const auto known = parse_case(where.nearest_failure);
   for (const Case& value :
        at_tiles(agreement, known.value.value_or(failure.smallest), tiles))
@@ -417,8 +404,7 @@ std::vector<WrongAnswer> keep_the_true(const Failure& failure,
       std::any_of(instead.outputs.begin(), instead.outputs.end(),
                   [](const OutputInstead& one) { return one.is_cheap; });
   const int times = is_cheap ? kMoreOfCheap : 1;
-  Collector collector(kernel, witness,
-                      kMostFurther * static_cast<size_t>(times),
+  Collector collector(witness, kMostFurther * static_cast<size_t>(times),
                       kMostFurtherAsked * times);
   ask_fresh(failure, where, seed, kMostFurtherAsked * times, collector);
   instead.end.further += static_cast<int>(collector.ends().size());
@@ -451,17 +437,17 @@ std::vector<WrongAnswer> keep_the_true(const Failure& failure,
 // Describes the answers again, together with those that contradicted the first
 // description.
 void describe_again(const Failure& failure, const FailsWhere& where,
-                    const KernelUnderTest& kernel, Executor& executor,
-                    Witness& witness, std::vector<WrongAnswer>& answers,
+                    const EvidencePool& pool, Witness& witness,
+                    std::vector<WrongAnswer>& answers,
                     std::vector<WrongAnswer> against, Instead& instead) {
   if (against.empty()) return;
   // They come first because most other descriptions fail on them.
   answers.insert(answers.begin(), std::make_move_iterator(against.begin()),
                  std::make_move_iterator(against.end()));
   for (OutputInstead& one : instead.outputs) one.held_against = 0;
-  describe(answers, kernel, witness.time(), instead);
-  describe_by_asking(answers, kernel, executor, witness.time(), instead);
-  keep_the_true(failure, where, kThirdSeed, kernel, witness, instead);
+  describe(answers, pool, instead);
+  describe_by_asking(answers, pool, instead);
+  keep_the_true(failure, where, kThirdSeed, pool.kernel, witness, instead);
   for (OutputInstead& one : instead.outputs)
     if (one.held_against < kFewestCases) one.say_nothing();
 }
@@ -469,21 +455,20 @@ void describe_again(const Failure& failure, const FailsWhere& where,
 }  // namespace
 
 Instead look_what_it_is_instead(const Failure& failure, const FailsWhere& where,
-                                const KernelUnderTest& kernel,
-                                Executor& executor, TimeUse& time,
-                                const Answered* answered) {
+                                const EvidencePool& pool) {
+  const Answered* const answered = pool.answered;
   Instead instead;
   const Subject subject = failure.law->domain.subject;
-  Witness witness(kernel.judged, kernel.index, executor, time,
+  Witness witness(pool,
                   (kMostInsteadCalls - kMostCallsAgain) * calls_of(subject));
   const bool is_row = subject == Subject::kAttention;
   if (!is_row && subject != Subject::kBackward && answered == nullptr)
     instead.stage = stage_of_other_subject(failure, where, witness);
-  Collector collector(kernel, witness);
+  Collector collector(witness);
   ask_for_failing_answers(failure, where, answered, witness, collector);
   std::vector<WrongAnswer> answers = collector.take();
   if (is_row && answered == nullptr && is_of_empty_rows_alone(answers)) {
-    auto others = with_other_masks(answers, kernel, witness);
+    auto others = with_other_masks(answers, witness);
     if (std::ssize(others) >= kFewestCases) answers = std::move(others);
   }
   answers = of_one_kind(std::move(answers), &instead.outputs);
@@ -499,7 +484,7 @@ Instead look_what_it_is_instead(const Failure& failure, const FailsWhere& where,
   if (instead.cases < kFewestCases) {
     instead.outputs.clear();
     if (answered == nullptr)
-      keep_the_true(failure, where, kSecondSeed, kernel, witness, instead);
+      keep_the_true(failure, where, kSecondSeed, pool.kernel, witness, instead);
     if (is_row && answered == nullptr)
       instead.stage = collector.touches().empty()
                           ? stage_of_dropout(failure, witness)
@@ -507,16 +492,16 @@ Instead look_what_it_is_instead(const Failure& failure, const FailsWhere& where,
     instead.calls += witness.calls_made();
     return instead;
   }
-  describe(answers, kernel, time, instead);
+  describe(answers, pool, instead);
   for (OutputInstead& one : instead.outputs)
     if (answered == nullptr && is_of_heads(one.output))
       one.place = place_of(answers, one);
   if (answered == nullptr) {
-    describe_by_asking(answers, kernel, executor, time, instead);
-    describe_again(
-        failure, where, kernel, executor, witness, answers,
-        keep_the_true(failure, where, kSecondSeed, kernel, witness, instead),
-        instead);
+    describe_by_asking(answers, pool, instead);
+    describe_again(failure, where, pool, witness, answers,
+                   keep_the_true(failure, where, kSecondSeed, pool.kernel,
+                                 witness, instead),
+                   instead);
   }
   for (OutputInstead& one : instead.outputs)
     one.text = in_words_of(subject, std::move(one.text));
@@ -547,13 +532,10 @@ Instead look_what_it_is_instead(const Failure& failure, const FailsWhere& where,
 }
 
 InsteadScore score_instead(const Instead& instead, const Failure& failure,
-                           const FailsWhere& where,
-                           const KernelUnderTest& kernel, Executor& executor,
-                           TimeUse& time, uint64_t seed, int count,
-                           int answers) {
-  Witness witness(kernel.judged, kernel.index, executor, time,
-                  count * calls_of(failure.law->domain.subject));
-  Collector collector(kernel, witness, static_cast<size_t>(answers),
+                           const FailsWhere& where, const EvidencePool& pool,
+                           uint64_t seed, int count, int answers) {
+  Witness witness(pool, count * calls_of(failure.law->domain.subject));
+  Collector collector(witness, static_cast<size_t>(answers),
                       std::max(count, kMostAsked));
   ask_fresh(failure, where, seed, count, collector);
   InsteadScore score;
@@ -582,14 +564,6 @@ InsteadScore score_instead(const Instead& instead, const Failure& failure,
       score.right += one.is_true_of(answer, *one.in(answer));
     }
   return score;
-}
-
-void OutputInstead::say_nothing() {
-  text.clear();
-  is_true_of = nullptr;
-  is_about = nullptr;
-  is_cheap = of_other_scores = of_most = of_one_number = false;
-  stage = Stage::kUnknown;
 }
 
 const WrongOutput* OutputInstead::in(const WrongAnswer& answer) const {

@@ -5,13 +5,12 @@
 #ifndef QKVET_DIAGNOSIS_INSTEAD_INSTEAD_H_
 #define QKVET_DIAGNOSIS_INSTEAD_INSTEAD_H_
 
-#include <functional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "core/case/case_options.h"
-#include "diagnosis/instead/description.h"
+#include "diagnosis/instead/claims.h"
 #include "diagnosis/where/fails_where.h"
 
 namespace qkvet::diagnosis {
@@ -26,32 +25,21 @@ inline constexpr int kCallsOfStory = 8;
 // Failing cases in which a description is searched, or checked.
 inline constexpr int kMostAnswers = 10;
 
-// The description of one output.
-struct OutputInstead {
+// The description of one output: a claim that is true of all wrong elements.
+// Its text is "" and its test null if there is none; the test may be called as
+// long as its kernel, executor and clock live.
+struct OutputInstead : Claim {
   TensorName output = TensorName::kO;
-  // "the right value times sqrt(d)"; "" if nothing is true of all.
-  std::string text;
   // The place of all wrong elements: "the last channel"; "" if there is no
   // single one.
   std::string place;
-  int elements = 0;  // wrong ones, of all ...
-  int cases = 0;     // ... failing cases examined
-  Stage stage = Stage::kUnknown;
+  int elements = 0;            // wrong ones, of all ...
+  int cases = 0;               // ... failing cases examined
   bool of_empty_rows = false;  // only rows that see no key are wrong
-  // Whether the description holds for a further failing answer; null without a
-  // text. It may be called as long as its kernel, executor and clock live.
-  std::function<bool(const WrongAnswer& answer, const WrongOutput& output)>
-      is_true_of;
-  // The answers that it covers; null: all of them.
-  std::function<bool(const WrongAnswer& answer)> is_about;
+  int held_against = 0;        // further answers
 
-  int held_against = 0;   // further answers
-  bool is_cheap = false;  // as those of a Claim
-  bool of_other_scores = false;
-  bool of_most = false;
-  bool of_one_number = false;
-
-  void say_nothing();
+  void say(const Claim& claim) { static_cast<Claim&>(*this) = claim; }
+  void say_nothing() { say({}); }
   // Whether a description applies to this answer.
   bool says_of(const WrongAnswer& answer) const {
     return is_true_of != nullptr && in(answer) != nullptr &&
@@ -106,12 +94,10 @@ struct Instead {
   std::string stage_sentence() const;
 };
 
-// For a steady failure that is no hang. `answered`: the recorded answers, or
-// null. `where`: the sentence that was found before, or none.
+// For a steady failure that is no hang. `where`: the sentence that was found
+// before, or none.
 Instead look_what_it_is_instead(const Failure& failure, const FailsWhere& where,
-                                const KernelUnderTest& kernel,
-                                Executor& executor, TimeUse& time,
-                                const Answered* answered = nullptr);
+                                const EvidencePool& pool);
 
 // Whether the descriptions hold for failing cases of another seed: for at most
 // `answers` of `count` cases.
@@ -119,9 +105,8 @@ struct InsteadScore {
   int right = 0, all = 0;  // wrong outputs of fresh cases with a description
 };
 InsteadScore score_instead(const Instead& instead, const Failure& failure,
-                           const FailsWhere& where,
-                           const KernelUnderTest& kernel, Executor& executor,
-                           TimeUse& time, uint64_t seed, int count,
+                           const FailsWhere& where, const EvidencePool& pool,
+                           uint64_t seed, int count,
                            int answers = kMostAnswers);
 
 // --- for instead.cpp: place.cpp

@@ -35,23 +35,23 @@ void score(const KernelUnderTest& kernel, Executor& executor, Scores& scores) {
       laws.push_back(law);
   }
   if (laws.empty()) return;
-  const std::vector<Failure> failures = failures_for_test(
-      kernel, [](size_t) { return open_for_test(QKVET_FAULTY); }, laws, kCases);
+  const std::vector<Failure> failures =
+      failures_for_test(kernel, open_faults, laws, kCases);
   if (failures.empty() || failures[0].judgement.kind == FailureKind::kHang ||
       failures[0].repeats_failed < failures[0].repeats)
     return;
   ++scores.faults;
   TimeUse time;
   const FailsWhere where =
-      look_where_it_fails(failures[0], kernel, executor, time);
+      look_where_it_fails(failures[0], {kernel, executor, time});
   time = {};
   const std::clock_t start = std::clock();
   const Instead instead =
-      look_what_it_is_instead(failures[0], where, kernel, executor, time);
+      look_what_it_is_instead(failures[0], where, {kernel, executor, time});
   scores.seconds.push_back(
       static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC + time.kernel);
   const InsteadScore fresh =
-      score_instead(instead, failures[0], where, kernel, executor, time,
+      score_instead(instead, failures[0], where, {kernel, executor, time},
                     kJudgesSeed, kFresh, kFreshAnswers);
   const bool is_described =
       std::any_of(instead.outputs.begin(), instead.outputs.end(),

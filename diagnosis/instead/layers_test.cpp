@@ -25,28 +25,24 @@ struct LookedLayer {
 LookedLayer look_at_layer(const std::string& fault, Executor& executor,
                           bool returns_stages = true) {
   LookedLayer out;
-  for (KernelUnderTest& kernel : kernels_for_test(executor)) {
-    if (kernel.judged.info.name != "faulty/" + fault) continue;
-    if (!returns_stages)
-      kernel.judged.info.layer_options &= ~uint64_t{QKVET_LAYER_STAGES};
-    std::vector<Failure> failures = failures_for_test(
-        kernel, [](size_t) { return open_for_test(QKVET_FAULTY); },
-        {find_law("layer_agrees_with_oracle")}, 2000);
-    if (failures.empty()) return out;
-    TimeUse time;
-    out.kernel = kernel;
-    out.failure = std::move(failures[0]);
-    out.instead =
-        look_what_it_is_instead(*out.failure, {}, kernel, executor, time);
-  }
+  out.kernel = fault_for_test(executor, fault);
+  if (!returns_stages)
+    out.kernel.judged.info.layer_options &= ~uint64_t{QKVET_LAYER_STAGES};
+  std::vector<Failure> failures = failures_for_test(
+      out.kernel, open_faults, {find_law("layer_agrees_with_oracle")}, 2000);
+  if (failures.empty()) return out;
+  TimeUse time;
+  out.failure = std::move(failures[0]);
+  out.instead =
+      look_what_it_is_instead(*out.failure, {}, {out.kernel, executor, time});
   return out;
 }
 
 InsteadScore score_of(const LookedLayer& said, const LookedLayer& of,
                       Executor& executor) {
   TimeUse time;
-  return score_instead(said.instead, *of.failure, {}, of.kernel, executor, time,
-                       /*seed=*/77, /*count=*/60);
+  return score_instead(said.instead, *of.failure, {},
+                       {of.kernel, executor, time}, /*seed=*/77, /*count=*/60);
 }
 
 class Layers : public testing::TestWithParam<Known> {};

@@ -27,24 +27,18 @@ TEST_P(OtherSubjects, HaveTheStageOfTheirMechanism) {
   ASSERT_NE(opened.executor, nullptr) << opened.error;
   const Law* law = find_law(known.law);
   ASSERT_NE(law, nullptr);
-  for (const KernelUnderTest& kernel : kernels_for_test(*opened.executor)) {
-    if (kernel.judged.info.name != std::string("faulty/") + known.fault)
-      continue;
-    const std::vector<Failure> failures = failures_for_test(
-        kernel, [](size_t) { return open_for_test(QKVET_FAULTY); }, {law},
-        2000);
-    ASSERT_FALSE(failures.empty());
-    TimeUse time;
-    const Instead instead = look_what_it_is_instead(failures[0], {}, kernel,
-                                                    *opened.executor, time);
-    EXPECT_STREQ(stage_name(instead.stage), stage_name(known.stage))
-        << to_string(failures[0].smallest);
-    const std::string said = instead.text();
-    EXPECT_TRUE(said.starts_with(known.instead)) << said;
-    EXPECT_EQ(said.empty(), std::string(known.instead).empty()) << said;
-    return;
-  }
-  FAIL() << "no such fault";
+  const KernelUnderTest kernel = fault_for_test(*opened.executor, known.fault);
+  const std::vector<Failure> failures =
+      failures_for_test(kernel, open_faults, {law}, 2000);
+  ASSERT_FALSE(failures.empty());
+  TimeUse time;
+  const Instead instead = look_what_it_is_instead(
+      failures[0], {}, {kernel, *opened.executor, time});
+  EXPECT_STREQ(stage_name(instead.stage), stage_name(known.stage))
+      << to_string(failures[0].smallest);
+  const std::string said = instead.text();
+  EXPECT_TRUE(said.starts_with(known.instead)) << said;
+  EXPECT_EQ(said.empty(), std::string(known.instead).empty()) << said;
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -101,12 +95,9 @@ TEST(EarlierCalls, ThatMatterAreSaidToMatter) {
         is_state ? FakeExecutor::Question(stays)
                  : FakeExecutor::Question(is_wrong);
     const KernelUnderTest kernel = FakeExecutor::under_test();
-    const std::vector<Failure> failures = failures_for_test(
-        kernel,
-        [&](size_t) {
-          return Opened{std::make_unique<FakeExecutor>(question), ""};
-        },
-        {find_law("agrees_with_oracle")}, 3000);
+    const std::vector<Failure> failures =
+        failures_for_test(kernel, opening<FakeExecutor>(question),
+                          {find_law("agrees_with_oracle")}, 3000);
     ASSERT_FALSE(failures.empty());
     FakeExecutor executor(question);
     TimeUse time;

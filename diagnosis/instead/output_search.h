@@ -30,8 +30,8 @@ inline constexpr int64_t kMostReadingWork = 45'000'000;
 
 class OutputSearch {
  public:
-  OutputSearch(const KernelUnderTest& kernel, TimeUse& time)
-      : kernel_(kernel), time_(time) {}
+  explicit OutputSearch(const EvidencePool& pool)
+      : kernel_(pool.kernel), time_(pool.time) {}
 
   // Nullopt: no single description fits.
   std::optional<Claim> claim_of_empty_rows(const Wrongs& wrongs) {
@@ -196,12 +196,6 @@ class OutputSearch {
     return name == TensorName::kO ? claim_of_rows(wrongs) : std::nullopt;
   }
 
-  static bool is_true_of_all(const Claim& claim, const Wrongs& wrongs) {
-    return std::all_of(wrongs.begin(), wrongs.end(), [&](const auto& one) {
-      return claim.is_true_of(*one.first, *one.second);
-    });
-  }
-
   std::optional<Claim> by_description(TensorName name, const Wrongs& wrongs) {
     const bool has_dropout = !wrongs[0].first->kept.empty();
     const Subject subject = wrongs[0].first->evidence->value().subject();
@@ -242,12 +236,7 @@ class OutputSearch {
         continue;
       }
       is_open_ = is_open;
-      found =
-          Claim{one.text,
-                [one](const WrongAnswer& answer, const WrongOutput& output) {
-                  return fits(one, answer, output);
-                },
-                one.stage};
+      found = claim_of(one);
     }
   }
 

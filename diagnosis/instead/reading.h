@@ -5,9 +5,11 @@
 #define QKVET_DIAGNOSIS_INSTEAD_READING_H_
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "diagnosis/evidence/cause.h"
 #include "diagnosis/instead/description.h"
 
 namespace qkvet::diagnosis {
@@ -15,40 +17,37 @@ namespace qkvet::diagnosis {
 // The storage of edited problems.
 class Room {
  public:
-  const double* keep(std::vector<double> values) {
-    numbers_.push_back(std::move(values));
-    return numbers_.back().data();
+  template <class T>
+  const T* keep(std::vector<T> values) {
+    auto kept = std::make_shared<std::vector<T>>(std::move(values));
+    kept_.push_back(kept);
+    return kept->data();
   }
-  const uint8_t* keep(std::vector<uint8_t> values) {
-    masks_.push_back(std::move(values));
-    return masks_.back().data();
-  }
-  const int64_t* keep(std::vector<int64_t> values) {
-    lengths_.push_back(std::move(values));
-    return lengths_.back().data();
-  }
-  const int32_t* keep(std::vector<int32_t> values) {
-    lists_.push_back(std::move(values));
-    return lists_.back().data();
+  // A copy, with each number replaced by `of` it.
+  template <class T, class Of>
+  const T* changed(const T* from, int64_t n, Of of) {
+    std::vector<T> out(from, from + n);
+    for (T& value : out) value = of(value);
+    return keep(std::move(out));
   }
   // Scores that were computed here round like those of the call.
   bool has_own_scores = false;
   int64_t page = 0;  // tokens of a page; 0: there are none
 
  private:
-  std::vector<std::vector<double>> numbers_;
-  std::vector<std::vector<uint8_t>> masks_;
-  std::vector<std::vector<int64_t>> lengths_;
-  std::vector<std::vector<int32_t>> lists_;
+  std::vector<std::shared_ptr<void>> kept_;
 };
 
 // Leaves the problem unchanged if there is nothing to edit.
 using Edit = std::function<void(Problem& problem, Room& room)>;
 
+// A computation of a wrong kernel: the description of wrong numbers, a cause,
+// or both.
 struct OtherReading {
-  std::string text;
+  std::string text;  // "": a cause alone
   Stage stage;
   Edit edit;
+  Cause cause = {};  // without a name: a description alone
 };
 using Readings = std::vector<OtherReading>;
 
@@ -61,6 +60,12 @@ std::optional<Predicted> read_as(const Edit& edit, const JudgedKernel& kernel,
 // by_formula.cpp: q and k after their rotation.
 void turn_first(Problem& problem, Room& room);
 
+// readings_of_scores.cpp: a number of the call times a factor; a bias that
+// hides a key stays infinite.
+void turn_scale(Problem& problem, double factor);
+void turn_bias(Problem& problem, Room& room, double factor);
+void turn_slopes(Problem& problem, Room& room, double factor);
+
 // readings_of_*.cpp
 void add_readings_of_scores(Readings& rows);
 void add_readings_of_keys(Readings& rows);
@@ -70,6 +75,11 @@ void add_readings_of_places(Readings& rows);
 void add_readings_of_merges(Readings& rows);
 // For masks given as a few numbers, if the kernel declares them.
 void add_readings_of_fields(const KernelInfo& kernel, Readings& rows);
+// Causes as well: windows that are one key wider or narrower; and causes alone:
+// diagonals that are shifted, and keys that are lost.
+void add_windows_one_off(Readings& rows);
+void add_shifted_diagonals(Readings& rows);
+void add_lost_keys(Readings& rows);
 // Every row sees every key.
 Edit seeing_every_key();
 // by_formula.cpp: scores that are another function of q k, bias and slopes.

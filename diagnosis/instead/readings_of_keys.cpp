@@ -260,16 +260,15 @@ void add_counts(Readings& rows) {
             std::to_string(tile),
         [tile](int64_t keys) { return (tile - keys % tile) % tile; });
   for (const int64_t shift : {-1, 1})
-    rows.push_back({std::string("the result of lengths of keys that are one ") +
-                        (shift > 0 ? "more" : "less"),
-                    Stage::kKeys, [shift](Problem& p, Room& room) {
-                      if (p.kv_len == nullptr) return;
-                      std::vector<int64_t> lengths(p.kv_len,
-                                                   p.kv_len + p.shape.B);
-                      for (int64_t& n : lengths)
-                        n = std::clamp<int64_t>(n + shift, 0, p.shape.Tk);
-                      p.kv_len = room.keep(std::move(lengths));
-                    }});
+    rows.push_back(
+        {std::string("the result of lengths of keys that are one ") +
+             (shift > 0 ? "more" : "less"),
+         Stage::kKeys, [shift](Problem& p, Room& room) {
+           if (p.kv_len == nullptr) return;
+           p.kv_len = room.changed(p.kv_len, p.shape.B, [&](int64_t n) {
+             return std::clamp<int64_t>(n + shift, 0, p.shape.Tk);
+           });
+         }});
 }
 
 // --- lists of keys
@@ -381,6 +380,90 @@ void add_lists(Readings& rows) {
 }
 
 }  // namespace
+
+// Windows, chunks and ranges depend on the diagonal as well.
+void add_shifted_diagonals(Readings& rows) {
+  constexpr int64_t kMostShift = 8;
+  const auto shifted = [](int64_t shift) {
+    return [shift](Problem& p, Room& room) {
+      if (p.causal == Causal::kNone || p.window || p.q_len != nullptr ||
+          p.kv_len != nullptr || p.members != 0 || p.listed.keys != nullptr ||
+          p.fields.ranges != 0 || p.fields.chunk != 0 ||
+          p.fields.tree != nullptr)
+        return;
+      const Shape& s = p.shape;
+      const int64_t first =
+          p.causal == Causal::kBottomRight ? s.Tk - s.Tq + shift : shift;
+      std::vector<uint8_t> mask(static_cast<size_t>(s.weights_elements()));
+      for (size_t n = 0; n < mask.size(); ++n) {
+        const auto pair = static_cast<int64_t>(n);
+        mask[n] = pair % s.Tk <= pair / s.Tk % s.Tq + first &&
+                  (p.mask == nullptr || p.mask[n] != 0);
+      }
+      p.mask = room.keep(std::move(mask));
+      p.causal = Causal::kNone;
+    };
+  };
+  for (int64_t shift = -kMostShift; shift <= kMostShift; ++shift) {
+    if (shift == 0) continue;
+    const std::string by = std::to_string(std::abs(shift));
+    const bool is_far = shift > 0;
+    rows.push_back({"",
+                    Stage::kKeys,
+                    shifted(shift),
+                    {std::string("diagonal_too_") + (is_far ? "far" : "short") +
+                         "_by_" + by,
+                     "The causal rule is shifted: each row sees " + by +
+                         (by == "1" ? " key" : " keys") +
+                         (is_far ? " too many, of the future." : " too few."),
+                     "Compare the key with the row's own position."}});
+  }
+}
+
+void add_lost_keys(Readings& rows) {
+  const auto add = [&](std::string name, std::string cause, std::string fix,
+                       Changes change) {
+    rows.push_back({"",
+                    Stage::kKeys,
+                    [change = std::move(change)](Problem& p, Room& room) {
+                      // Lists have an order of their own.
+                      if (p.listed.keys == nullptr)
+                        see_otherwise(p, room, change);
+                    },
+                    {std::move(name), std::move(cause), std::move(fix)}});
+  };
+  using Seen = std::vector<int64_t>;
+  for (const int64_t n : {1, 2, 3}) {
+    const std::string count = n == 1 ? "key" : std::to_string(n) + " keys";
+    add("last_keys_lost_" + std::to_string(n),
+        "The last " + count + " that a row sees are left out.",
+        "End the loop over keys after the last one.", [n](Seen& seen, int64_t) {
+          seen.erase(seen.end() - std::min(n, std::ssize(seen)), seen.end());
+        });
+    add("first_keys_lost_" + std::to_string(n),
+        "The first " + count + " that a row sees are left out.",
+        "Begin the loop over keys at the first one.", [n](Seen& seen, int64_t) {
+          seen.erase(seen.begin(),
+                     seen.begin() + std::min(n, std::ssize(seen)));
+        });
+  }
+  for (int64_t tile = 2; tile <= 256; tile *= 2) {
+    const std::string of = std::to_string(tile);
+    add("rest_of_tile_lost_" + of,
+        "Only whole tiles of " + of + " keys are computed: the rest is lost.",
+        "Compute the last, partly filled tile as well, its rest masked.",
+        [tile](Seen& seen, int64_t) {
+          const int64_t keys = std::ssize(seen);
+          if (keys >= tile)
+            seen.resize(static_cast<size_t>(keys / tile * tile));
+        });
+    add("keys_after_first_tile_lost_" + of,
+        "No more than " + of + " keys are computed.",
+        "Loop over all tiles of keys.", [tile](Seen& seen, int64_t) {
+          std::erase_if(seen, [&](int64_t j) { return j >= tile; });
+        });
+  }
+}
 
 Edit seeing_every_key() {
   return [](Problem& p, Room& room) {

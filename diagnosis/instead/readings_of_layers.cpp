@@ -114,10 +114,8 @@ class LayerDescriptions {
       add(of, text, [factor](LayerProblem& p, const Matrix& m, Room& room) {
         const double*& bias = p.*m.bias;
         if (bias == nullptr) return false;
-        const int64_t n = extents_of_matrix(p.shape, m.which).out;
-        std::vector<double> other(bias, bias + n);
-        for (double& x : other) x *= factor;
-        bias = room.keep(std::move(other));
+        bias = room.changed(bias, extents_of_matrix(p.shape, m.which).out,
+                            [=](double x) { return x * factor; });
         return true;
       });
     };
@@ -169,10 +167,8 @@ class LayerDescriptions {
     const auto times = [&](const std::string& text, double factor) {
       add(of, text, [factor](LayerProblem& p, const Matrix& m, Room& room) {
         const Extents e = extents_of_matrix(p.shape, m.which);
-        const double*& from = p.*m.weights;
-        std::vector<double> other(from, from + e.in * e.out);
-        for (double& x : other) x *= factor;
-        from = room.keep(std::move(other));
+        p.*m.weights = room.changed(p.*m.weights, e.in * e.out,
+                                    [=](double x) { return x * factor; });
         return true;
       });
     };
@@ -262,8 +258,7 @@ class LayerDescriptions {
                       const LayerAnswer layer(answer, *kernel);
                       const Shape& s = layer.problem().shape;
                       if (!layer.has_stages()) return std::nullopt;
-                      const std::vector<double> heads =
-                          layer.actual(TensorName::kAttended);
+                      const std::vector<double>& heads = layer.attended();
                       std::vector<double> rows;
                       for (int64_t b = 0; b < s.B; ++b)
                         for (int64_t t = 0; t < s.Tq; ++t)

@@ -36,6 +36,15 @@ constexpr Read kReads[] = {
     {kOfKeys, "keys", Stage::kScores},
     {kOfValues, "values", Stage::kValues}};
 
+// K, V or both, each row read from another one.
+void gather_kv(Problem& p, Room& room, int which, const From& from) {
+  const Shape& s = p.shape;
+  if ((which & kOfKeys) != 0)
+    p.k = room.keep(gathered(p.k, s.B, s.Hkv, s.Tk, s.d, from));
+  if ((which & kOfValues) != 0)
+    p.v = room.keep(gathered(p.v, s.B, s.Hkv, s.Tk, s.dv, from));
+}
+
 // K and V for every query head, read by another rule.
 void read_kv(Problem& p, Room& room, int which,
              int64_t (*head)(const Shape& s, int64_t h),
@@ -82,29 +91,20 @@ void add_places(Readings& rows) {
         [](const Shape& s, int64_t) { return s.Hkv - 1; }, own_member);
     add("of member 0", own_head, [](int64_t) { return int64_t{0}; });
   }
-  const auto add_step = [&](const char* text, Stage stage, bool of_keys,
-                            int64_t step) {
-    rows.push_back(
-        {text, stage, [of_keys, step](Problem& p, Room& room) {
-           const Shape& s = p.shape;
-           const From from = [&](int64_t b, int64_t h, int64_t t) {
-             const int64_t at = t + step;
-             return at < 0 || at >= s.Tk ? -1 : (b * s.Hkv + h) * s.Tk + at;
-           };
-           if (of_keys)
-             p.k = room.keep(gathered(p.k, s.B, s.Hkv, s.Tk, s.d, from));
-           else
-             p.v = room.keep(gathered(p.v, s.B, s.Hkv, s.Tk, s.dv, from));
-         }});
-  };
-  add_step("the result of the key after the one it should read", Stage::kScores,
-           true, 1);
-  add_step("the result of the key before the one it should read",
-           Stage::kScores, true, -1);
-  add_step("the result of the value after the one it should read",
-           Stage::kValues, false, 1);
-  add_step("the result of the value before the one it should read",
-           Stage::kValues, false, -1);
+  for (const int which : {kOfKeys, kOfValues})
+    for (const int64_t step : {1, -1})
+      rows.push_back(
+          {std::string("the result of the ") +
+               (which == kOfKeys ? "key " : "value ") +
+               (step > 0 ? "after" : "before") + " the one it should read",
+           which == kOfKeys ? Stage::kScores : Stage::kValues,
+           [which, step](Problem& p, Room& room) {
+             const Shape s = p.shape;
+             gather_kv(p, room, which, [=](int64_t b, int64_t h, int64_t t) {
+               const int64_t at = t + step;
+               return at < 0 || at >= s.Tk ? -1 : (b * s.Hkv + h) * s.Tk + at;
+             });
+           }});
   const auto add_query = [&](const char* text, int64_t (*row)(int64_t i),
                              int64_t (*head)(int64_t h)) {
     rows.push_back(
@@ -153,15 +153,11 @@ void add_pages(Readings& rows) {
            [which = read.which, token = of.token](Problem& p, Room& room) {
              if (room.page < 1) return;
              const Shape& s = p.shape;
-             const From from = [&](int64_t b, int64_t h, int64_t t) {
+             gather_kv(p, room, which, [&](int64_t b, int64_t h, int64_t t) {
                const int64_t at = token(t, room.page);
                const bool is_inside = at >= 0 && at < s.Tk;
                return (b * s.Hkv + h) * s.Tk + (is_inside ? at : t);
-             };
-             if ((which & kOfKeys) != 0)
-               p.k = room.keep(gathered(p.k, s.B, s.Hkv, s.Tk, s.d, from));
-             if ((which & kOfValues) != 0)
-               p.v = room.keep(gathered(p.v, s.B, s.Hkv, s.Tk, s.dv, from));
+             });
            }});
 }
 

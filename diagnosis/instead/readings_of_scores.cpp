@@ -8,14 +8,26 @@
 #include "diagnosis/instead/reading.h"
 
 namespace qkvet::diagnosis {
-namespace {
 
-// --- scores
-
-void multiply_scale(Problem& p, double factor) {
+void turn_scale(Problem& p, double factor) {
   p.scale *= factor;
   p.scale_given = true;
 }
+void turn_bias(Problem& p, Room& room, double factor) {
+  if (p.bias != nullptr)
+    p.bias = room.changed(p.bias, p.shape.weights_elements(), [=](double x) {
+      return std::isinf(x) ? x : x * factor;
+    });
+}
+void turn_slopes(Problem& p, Room& room, double factor) {
+  if (p.slopes != nullptr)
+    p.slopes = room.changed(p.slopes, slope_count(p),
+                            [=](double x) { return x * factor; });
+}
+
+namespace {
+
+// --- scores
 
 void add_scales(Readings& rows) {
   struct OtherScale {
@@ -59,20 +71,19 @@ void add_scales(Readings& rows) {
   for (const OtherScale& other : kScales)
     rows.push_back(
         {std::string("the result of ") + other.text, Stage::kScores,
-         [of = other.of](Problem& p, Room&) { multiply_scale(p, of(p)); }});
+         [of = other.of](Problem& p, Room&) { turn_scale(p, of(p)); }});
   rows.push_back({"the result of powers of 2 in place of e", Stage::kScores,
                   [](Problem& p, Room& room) {
-                    const double ln2 = std::numbers::ln2;
+                    constexpr double kLn2 = std::numbers::ln2;
                     const Shape& s = p.shape;
                     if (p.softcap > 0) {
                       // The factor is applied after the tanh of the cap.
                       return;
                     }
-                    multiply_scale(p, ln2);
+                    turn_scale(p, kLn2);
                     const auto scaled = [&](const double* from, int64_t n) {
-                      std::vector<double> values(from, from + n);
-                      for (double& x : values) x *= ln2;
-                      return room.keep(std::move(values));
+                      return room.changed(from, n,
+                                          [](double x) { return kLn2 * x; });
                     };
                     if (p.bias != nullptr)
                       p.bias = scaled(p.bias, s.weights_elements());
@@ -156,33 +167,16 @@ void add_options(Readings& rows) {
   add("without the window's right side", Stage::kKeys, [](Problem& p, Room&) {
     if (p.window) p.window->right = -1;
   });
-  add("without the bias", Stage::kBias, [](Problem& p, Room& room) {
-    if (p.bias == nullptr) return;
-    std::vector<double> bias(p.bias, p.bias + p.shape.weights_elements());
-    for (double& x : bias) x = std::isinf(x) ? x : 0;
-    p.bias = room.keep(std::move(bias));
-  });
-  add("with minus the bias", Stage::kBias, [](Problem& p, Room& room) {
-    if (p.bias == nullptr) return;
-    std::vector<double> bias(p.bias, p.bias + p.shape.weights_elements());
-    for (double& x : bias) x = std::isinf(x) ? x : -x;
-    p.bias = room.keep(std::move(bias));
-  });
+  add("without the bias", Stage::kBias,
+      [](Problem& p, Room& room) { turn_bias(p, room, 0); });
+  add("with minus the bias", Stage::kBias,
+      [](Problem& p, Room& room) { turn_bias(p, room, -1); });
   add("with the bias times the scale", Stage::kBias,
-      [](Problem& p, Room& room) {
-        if (p.bias == nullptr) return;
-        std::vector<double> bias(p.bias, p.bias + p.shape.weights_elements());
-        for (double& x : bias) x = std::isinf(x) ? x : x * p.scale;
-        p.bias = room.keep(std::move(bias));
-      });
+      [](Problem& p, Room& room) { turn_bias(p, room, p.scale); });
   add("without the ALiBi slopes", Stage::kBias,
       [](Problem& p, Room&) { p.slopes = nullptr; });
-  add("with minus the ALiBi slopes", Stage::kBias, [](Problem& p, Room& room) {
-    if (p.slopes == nullptr) return;
-    std::vector<double> slopes(p.slopes, p.slopes + slope_count(p));
-    for (double& x : slopes) x = -x;
-    p.slopes = room.keep(std::move(slopes));
-  });
+  add("with minus the ALiBi slopes", Stage::kBias,
+      [](Problem& p, Room& room) { turn_slopes(p, room, -1); });
   add("with the ALiBi slope of head 0", Stage::kBias,
       [](Problem& p, Room& room) {
         if (p.slopes == nullptr) return;
@@ -219,20 +213,30 @@ void add_options(Readings& rows) {
         p.causal = p.causal == Causal::kTopLeft ? Causal::kBottomRight
                                                 : Causal::kTopLeft;
       });
-  for (const int64_t shift : {-1, 1})
-    for (const bool left : {true, false})
-      add((std::string("with the window one key ") +
-           (shift > 0 ? "wider" : "narrower") + " on its " +
-           (left ? "left" : "right"))
-              .c_str(),
-          Stage::kKeys, [shift, left](Problem& p, Room&) {
-            if (!p.window) return;
-            auto& side = left ? p.window->left : p.window->right;
-            if (side >= 0) side = std::max<int64_t>(0, side + shift);
-          });
+  add_windows_one_off(rows);
 }
 
 }  // namespace
+
+void add_windows_one_off(Readings& rows) {
+  for (const int64_t shift : {-1, 1})
+    for (const bool left : {true, false}) {
+      const std::string side = left ? "left" : "right";
+      const std::string width = shift > 0 ? "wide" : "narrow";
+      rows.push_back(
+          {"the result with the window one key " + width +
+               (shift > 0 ? "r" : "er") + " on its " + side,
+           Stage::kKeys,
+           [shift, left](Problem& p, Room&) {
+             if (!p.window) return;
+             auto& keys = left ? p.window->left : p.window->right;
+             if (keys >= 0) keys = std::max<int64_t>(0, keys + shift);
+           },
+           {"window_" + side + "_one_too_" + width,
+            "The window is one key too " + width + " on its " + side + ".",
+            "Both sides are inclusive counts of keys beside the row's own."}});
+    }
+}
 
 void add_readings_of_scores(Readings& rows) {
   add_options(rows);

@@ -9,6 +9,7 @@
 
 #include "diagnosis/evidence/nearby.h"
 #include "diagnosis/instead/instead.h"
+#include "diagnosis/instead/probe.h"
 #include "diagnosis/instead/weights_row.h"
 #include "properties/conventions/domain.h"
 #include "properties/judging/subject.h"
@@ -16,8 +17,6 @@
 namespace qkvet::diagnosis {
 namespace {
 
-constexpr size_t kMostProbed = 6;
-constexpr size_t kFewestProbed = 3;
 constexpr int64_t kLargestElement = 8;  // bytes
 
 Case with_data(Case value, TensorName tensor, RecipeKind kind) {
@@ -25,47 +24,6 @@ Case with_data(Case value, TensorName tensor, RecipeKind kind) {
   std::erase_if(value.set,
                 [&](const SetValue& one) { return one.tensor == tensor; });
   return value;
-}
-
-// Counts of the results for o after a change of each case, and the wrong
-// answers. Calls that access memory outside a tensor do not count.
-struct Probe {
-  int right = 0, wrong = 0, unknown = 0;
-  std::vector<WrongAnswer> answers;
-
-  bool are_all_right() const { return are_all(right, wrong); }
-  bool are_all_wrong() const { return are_all(wrong, right); }
-
- private:
-  bool are_all(int these, int others) const {
-    return these >= static_cast<int>(kFewestProbed) && others == 0 &&
-           unknown < these;
-  }
-};
-
-const Law& agreement() { return agreement_about(Subject::kAttention); }
-
-void ask(const Case& value, Witness& witness, Probe& probe) {
-  std::unique_ptr<Evidence> evidence;
-  if (invalid_reason(value).empty())
-    evidence = witness.ask_with_finite_memory(agreement(), value);
-  if (evidence == nullptr || evidence->judgement.compared == 0) {
-    ++probe.unknown;
-    return;
-  }
-  if (!evidence->failed()) {
-    ++probe.right;
-    return;
-  }
-  auto wrong = wrong_answer(std::move(evidence), witness.kernel());
-  if (!wrong) {
-    ++probe.unknown;
-  } else if (wrong->find(TensorName::kO) == nullptr) {
-    ++probe.right;
-  } else {
-    ++probe.wrong;
-    probe.answers.push_back(std::move(*wrong));
-  }
 }
 
 // All rows of its tensors are given, and no value is also a key.
@@ -129,7 +87,7 @@ class StageProbes {
       // Rows in each other's place are right if all scores are equal, like rows
       // of wrong scores; if all rows have the same query, they stay right.
       return with_data_of(TensorName::kQ, RecipeKind::kEqual).wrong >=
-                     static_cast<int>(kFewestProbed)
+                     kFewestProbed
                  ? Stage::kScores
                  : Stage::kUnknown;
     }
@@ -153,24 +111,24 @@ class StageProbes {
   }
 
   Beside beside(TensorName name) const {
-    int right = 0, wrong = 0;
+    size_t right = 0, wrong = 0;
     for (const WrongAnswer* answer : asked_) {
       if (answer->has(name)) ++(answer->find(name) == nullptr ? right : wrong);
     }
-    return right + wrong < static_cast<int>(kFewestProbed) ? Beside::kUnknown
-           : wrong == 0                                    ? Beside::kRight
-           : right == 0                                    ? Beside::kWrong
-                                                           : Beside::kUnknown;
+    return right + wrong < kFewestProbed ? Beside::kUnknown
+           : wrong == 0                  ? Beside::kRight
+           : right == 0                  ? Beside::kWrong
+                                         : Beside::kUnknown;
   }
 
   template <class Change>
-  Probe with(Change change) {
-    Probe probe;
+  ProbedCounts with(Change change) {
+    ProbedCounts probe;
     for (const WrongAnswer* answer : asked_)
-      ask(change(answer->value()), witness_, probe);
+      probe.add(probed(change(answer->value()), witness_));
     return probe;
   }
-  Probe with_data_of(TensorName tensor, RecipeKind kind) {
+  ProbedCounts with_data_of(TensorName tensor, RecipeKind kind) {
     return with(
         [=](const Case& value) { return with_data(value, tensor, kind); });
   }
@@ -222,7 +180,7 @@ class StageProbes {
       return are_weights_zero() ? Stage::kSoftmax : Stage::kUnknown;
     // A row that is right up to a factor may lack its division, or be stored
     // that way; a row that belongs elsewhere may just be stored here.
-    const Probe shown = with_weights();
+    const ProbedCounts shown = with_weights();
     if (!shown.are_all_wrong()) return Stage::kUnknown;
     const bool is_other_product =
         said_of_rows(shown.answers, /*of_output=*/true) ==
@@ -275,16 +233,15 @@ class StageProbes {
   std::optional<bool> answers_nan_to_nan(const WrongAnswer& answer) {
     const Case& value = answer.value();
     if (!has_plain_rows(value)) return std::nullopt;
-    auto evidence = witness_.prepare(agreement(), value);
-    if (evidence == nullptr || evidence->calls.size() != 1) return std::nullopt;
     const Shape& s = value.shape;
     // All bits set is NaN in every type of floating point.
     const std::vector<std::byte> nan(
         static_cast<size_t>(s.B * s.Hkv * s.Tk * s.dv * kLargestElement),
         std::byte{0xff});
-    evidence->calls[0].v = nan.data();
-    evidence = witness_.ask(std::move(evidence));
-    if (evidence == nullptr ||
+    const auto evidence = witness_.ask(
+        agreement_about(Subject::kAttention), value,
+        [&](std::vector<KernelCall>& calls) { calls.front().v = nan.data(); });
+    if (evidence == nullptr || evidence->outcomes.size() != 1 ||
         evidence->outcomes[0].status != CallStatus::kDone)
       return std::nullopt;
     const std::vector<double> o =
@@ -306,7 +263,7 @@ class StageProbes {
   }
 
   // `of_key`: the key with its weight in the first channel.
-  Probe with_weights(int64_t of_key = 0) {
+  ProbedCounts with_weights(int64_t of_key = 0) {
     return with([&](const Case& value) {
       Case shown = with_weights_shown(value, witness_.kernel());
       shown.v.parameter = of_key;
@@ -320,7 +277,7 @@ class StageProbes {
     bool is_wider = false;
     for (const WrongAnswer* answer : asked_)
       is_wider |= answer->value().shape.dv < answer->value().shape.Tk;
-    const Probe shown = with_weights();
+    const ProbedCounts shown = with_weights();
     // The weights are right, and so is the product with each value.
     if (shown.are_all_right() && !is_wider) return Stage::kValues;
     return shown.are_all_wrong()
@@ -485,7 +442,7 @@ class StageProbes {
   Witness& witness_;
   bool of_other_scores_;
   Beside lse_, weights_;
-  Probe without_scores_, of_ones_;
+  ProbedCounts without_scores_, of_ones_;
 };
 
 // If all exponentials have the same wrong factor, weights stay right and lse is
@@ -509,19 +466,18 @@ bool is_constant_apart(const std::vector<WrongAnswer>& answers) {
 // a sink takes part, which has no such factor.
 Stage stage_of_lse_alone(const std::vector<WrongAnswer>& answers,
                          Witness& witness) {
-  Probe probe;
+  ProbedCounts probe;
   const bool takes_sink =
       (witness.kernel().info.capabilities.options & QKVET_OPTION_SINK) != 0;
   for (size_t n = 0; takes_sink && n < std::min(answers.size(), kMostProbed);
        ++n) {
     Case value = answers[n].value();
     if (!value.sink) value.sink = make_recipe(RecipeKind::kOne);
-    ask(value, witness, probe);
+    probe.add(probed(value, witness));
   }
   if (probe.are_all_right()) return Stage::kLse;
   if (is_constant_apart(answers)) return Stage::kUnknown;
-  return probe.wrong >= static_cast<int>(kFewestProbed) ? Stage::kSoftmax
-                                                        : Stage::kLse;
+  return probe.wrong >= kFewestProbed ? Stage::kSoftmax : Stage::kLse;
 }
 
 }  // namespace
@@ -569,12 +525,12 @@ Stage probed_stage(const std::vector<WrongAnswer>& answers, Witness& witness,
 
 Stage stage_of_dropout(const Failure& failure, Witness& witness) {
   if (!failure.smallest.dropout) return Stage::kUnknown;
-  Probe probe;
+  ProbedCounts probe;
   for (int n = 0; n < static_cast<int>(kMostProbed); ++n) {
     Case value = n == 0 ? failure.smallest
                         : nearby_case(*failure.law, failure.smallest, n);
     value.dropout.reset();
-    ask(value, witness, probe);
+    probe.add(probed(value, witness));
   }
   return probe.are_all_right() ? Stage::kValues : Stage::kUnknown;
 }

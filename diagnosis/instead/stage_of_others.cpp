@@ -17,24 +17,19 @@ constexpr int kMostAlike = 8;
 
 // kDied: without numbers, because an earlier call damaged memory, or because it
 // was refused.
-enum class Came : uint8_t { kUnknown, kRight, kWrong, kDied };
+enum class StoryCame : uint8_t { kUnknown, kRight, kWrong, kDied };
 
-Came came_out(const Law& law, const Case& value, Witness& witness) {
-  if (!invalid_reason(value).empty()) return Came::kUnknown;
-  auto evidence = witness.prepare(law, value);
-  // A new process removes the effects of earlier stories.
-  if (evidence != nullptr && !evidence->calls.empty())
-    evidence->calls[0].new_process = true;
-  evidence = witness.ask(std::move(evidence));
+StoryCame came_out(const Law& law, const Case& value, Witness& witness) {
+  const auto evidence = witness.ask(law, value, begin_new_process);
   if (evidence == nullptr || evidence->judgement.compared == 0)
-    return Came::kUnknown;
-  if (!evidence->failed()) return Came::kRight;
+    return StoryCame::kUnknown;
+  if (!evidence->failed()) return StoryCame::kRight;
   const bool has_ended = std::any_of(
       evidence->outcomes.begin(), evidence->outcomes.end(),
       [](const CallOutcome& one) { return one.status != CallStatus::kDone; });
   return has_ended || evidence->judgement.kind != FailureKind::kLaw
-             ? Came::kDied
-             : Came::kWrong;
+             ? StoryCame::kDied
+             : StoryCame::kWrong;
 }
 
 // --- caches
@@ -60,31 +55,31 @@ std::optional<Case> without_moves(Case value, const Story& story) {
 // Finds the first command after which a sequence holds wrong tokens. If the
 // tokens are wrong only after a move, the move is at fault.
 Stage stage_of_storage(const Law& stores, const Case& value, Witness& witness) {
-  Came last = Came::kUnknown;
+  StoryCame last = StoryCame::kUnknown;
   auto n = std::ssize(value.story);
   for (; n >= 1; --n) {
     // The law reads back all sequences, and it needs a query.
     const auto read = with_queries_behind(
         value, {value.story.begin(), value.story.begin() + n});
     if (!read) break;
-    const Came came = came_out(stores, *read, witness);
-    if (came == Came::kUnknown) return Stage::kUnknown;
-    if (came == Came::kRight) break;
+    const StoryCame came = came_out(stores, *read, witness);
+    if (came == StoryCame::kUnknown) return Stage::kUnknown;
+    if (came == StoryCame::kRight) break;
     last = came;
   }
-  if (last == Came::kUnknown) return Stage::kUnknown;
+  if (last == StoryCame::kUnknown) return Stage::kUnknown;
   const Story culprit(value.story.begin(), value.story.begin() + n + 1);
   const bool is_moved = !brings_tokens(culprit.back());
-  if (is_moved && last == Came::kWrong) return Stage::kMoved;
-  if (!is_moved && last == Came::kDied) return Stage::kUnknown;
+  if (is_moved && last == StoryCame::kWrong) return Stage::kMoved;
+  if (!is_moved && last == StoryCame::kDied) return Stage::kUnknown;
   const auto unmoved = without_moves(value, culprit);
-  switch (unmoved ? came_out(stores, *unmoved, witness) : Came::kUnknown) {
-    case Came::kWrong:
+  switch (unmoved ? came_out(stores, *unmoved, witness) : StoryCame::kUnknown) {
+    case StoryCame::kWrong:
       return is_moved ? Stage::kUnknown : Stage::kWritten;
-    case Came::kRight:
+    case StoryCame::kRight:
       return Stage::kMoved;
-    case Came::kDied:
-    case Came::kUnknown:
+    case StoryCame::kDied:
+    case StoryCame::kUnknown:
       break;
   }
   return Stage::kUnknown;
@@ -110,20 +105,20 @@ Case prompt_like(const Case& value) {
 std::optional<Stage> stage_of_story(const Case& value, Witness& witness) {
   const Law* stores = find_law("cache_stores_what_it_is_given");
   const Law& agrees = agreement_about(Subject::kCache);
-  const Came stored = came_out(*stores, value, witness);
-  if (stored == Came::kWrong || stored == Came::kDied)
+  const StoryCame stored = came_out(*stores, value, witness);
+  if (stored == StoryCame::kWrong || stored == StoryCame::kDied)
     return stage_of_storage(*stores, value, witness);
-  if (stored == Came::kUnknown ||
-      came_out(agrees, value, witness) != Came::kWrong)
+  if (stored == StoryCame::kUnknown ||
+      came_out(agrees, value, witness) != StoryCame::kWrong)
     return std::nullopt;
   // A prompt fails as well, so the place of the tokens does not matter.
   switch (came_out(agrees, prompt_like(value), witness)) {
-    case Came::kWrong:
+    case StoryCame::kWrong:
       return Stage::kAttended;
-    case Came::kRight:
+    case StoryCame::kRight:
       return Stage::kRead;
-    case Came::kDied:
-    case Came::kUnknown:
+    case StoryCame::kDied:
+    case StoryCame::kUnknown:
       break;
   }
   return Stage::kUnknown;

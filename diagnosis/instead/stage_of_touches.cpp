@@ -55,11 +55,11 @@ struct Ending {
 using ChangeOfCall = void (*)(KernelCall& call);
 
 Ending ending_of(const Case& value, Witness& witness, ChangeOfCall change) {
-  if (!invalid_reason(value).empty()) return {};
-  auto evidence = witness.prepare(agreement_about(Subject::kAttention), value);
-  if (evidence == nullptr) return {};
-  for (KernelCall& call : evidence->calls) change(call);
-  evidence = witness.ask(std::move(evidence));
+  const auto evidence =
+      witness.ask(agreement_about(Subject::kAttention), value,
+                  [&](std::vector<KernelCall>& calls) {
+                    std::for_each(calls.begin(), calls.end(), change);
+                  });
   if (evidence == nullptr || evidence->is_empty_handed()) return {};
   if (!evidence->failed()) return {End::kRight};
   for (const CallOutcome& outcome : evidence->outcomes) {
@@ -93,6 +93,20 @@ Ending end_with_widths(Case value, int64_t d, int64_t dv, Witness& witness,
 
 constexpr size_t kMostAsked = 5;
 
+// Number of failing cases for which this is so; 0 if it is not so for one.
+// Nullopt: not known.
+template <class IsSo>
+size_t agreeing(const std::vector<Touch>& touches, IsSo is_so) {
+  size_t agree = 0;
+  for (const Touch& touch : touches) {
+    if (agree == kMostAsked) break;
+    const std::optional<bool> here = is_so(touch.value);
+    if (here == false) return 0;
+    agree += here.has_value();
+  }
+  return agree;
+}
+
 // For accesses outside an unknown tensor. A kernel that dies by the width of
 // queries and keys, and not by that of values, is at the scores. One that dies
 // by the width of values reads them far away or stores rows; the latter also
@@ -104,8 +118,7 @@ Stage stage_of_widths(const std::vector<Touch>& touches, Witness& witness) {
   Stage found = Stage::kUnknown;
   size_t agree = 0;
   for (const Touch& touch : touches) {
-    if (touch.value.subject() != Subject::kAttention || agree == kMostAsked)
-      continue;
+    if (agree == kMostAsked) break;
     if (touch.value.rope.style != RopeStyle::kNone) continue;
     const Ending narrow = end_with_widths(touch.value, 1, kWide, witness);
     const Ending wide = end_with_widths(touch.value, kWide, 1, witness);
@@ -154,9 +167,8 @@ Stage stage_of_squares(const std::vector<Touch>& touches, Witness& witness) {
     size_t right = 0, asked = 0, tried = 0;
     for (const Touch& touch : touches) {
       Case value = touch.value;
-      if (value.subject() != Subject::kAttention || asked == kMostAsked ||
-          tried == kMostTried || !value.cu_q.empty())
-        continue;
+      if (asked == kMostAsked || tried == kMostTried) break;
+      if (!value.cu_q.empty()) continue;
       ++tried;
       value.set.clear();
       value.shape.Tq = kQueries;
@@ -191,20 +203,15 @@ Stage stage_of_returns(const std::vector<Touch>& touches, Witness& witness) {
   for (const Return& one : kReturns) {
     if ((witness.kernel().info.capabilities.options & one.option) == 0)
       continue;
-    size_t right = 0;
-    for (const Touch& touch : touches) {
-      if (touch.value.subject() != Subject::kAttention || right == kMostAsked)
-        continue;
-      const End end = end_of(touch.value, witness, one.leave_out);
-      if (end == End::kUnknown) continue;
-      if (end != End::kRight) {
-        right = 0;
-        break;
-      }
-      // Calls that end now and then do not depend on the requested outputs.
-      if (end_of(touch.value, witness) != End::kDead) continue;
-      ++right;
-    }
+    const size_t right =
+        agreeing(touches, [&](const Case& value) -> std::optional<bool> {
+          const End end = end_of(value, witness, one.leave_out);
+          // Calls that end now and then do not depend on the requested outputs.
+          if (end == End::kUnknown ||
+              (end == End::kRight && end_of(value, witness) != End::kDead))
+            return std::nullopt;
+          return end == End::kRight;
+        });
     if (right >= kFewestTouches) return one.stage;
   }
   return Stage::kUnknown;
@@ -215,29 +222,22 @@ Stage stage_of_returns(const std::vector<Touch>& touches, Witness& witness) {
 Stage stage_of_options(const std::vector<Touch>& touches, Witness& witness) {
   const uint64_t known = witness.kernel().info.capabilities.options;
   for (const StageOfOption& option : stages_of_options()) {
-    size_t right = 0;
-    for (const Touch& touch : touches) {
-      if (touch.value.subject() != Subject::kAttention ||
-          !option.row().given(touch.value)) {
-        right = 0;
-        break;
-      }
-      if (right == kMostAsked) continue;
-      Case value = touch.value;
-      value.set.clear();
-      option.row().drop(value);
-      if (option.stage != Stage::kBias && (known & QKVET_OPTION_BIAS) != 0)
-        value.score_bias = make_recipe(RecipeKind::kZero);
-      else if ((known & QKVET_OPTION_SOFTCAP) != 0 && value.softcap <= 0)
-        value.softcap = 1;
-      const End end = end_of(value, witness);
-      if (end == End::kUnknown) continue;
-      if (end != End::kRight) {
-        right = 0;
-        break;
-      }
-      ++right;
-    }
+    if (!std::all_of(touches.begin(), touches.end(), [&](const Touch& one) {
+          return option.row().given(one.value);
+        }))
+      continue;
+    const size_t right =
+        agreeing(touches, [&](Case value) -> std::optional<bool> {
+          value.set.clear();
+          option.row().drop(value);
+          if (option.stage != Stage::kBias && (known & QKVET_OPTION_BIAS) != 0)
+            value.score_bias = make_recipe(RecipeKind::kZero);
+          else if ((known & QKVET_OPTION_SOFTCAP) != 0 && value.softcap <= 0)
+            value.softcap = 1;
+          const End end = end_of(value, witness);
+          if (end == End::kUnknown) return std::nullopt;
+          return end == End::kRight;
+        });
     if (right >= kFewestTouches) return option.stage;
   }
   return Stage::kUnknown;
@@ -261,9 +261,8 @@ Stage stage_of_missing_options(const std::vector<Touch>& touches,
     size_t alive = 0, asked = 0;
     for (const Touch& touch : touches) {
       Case value = touch.value;
-      if (value.subject() != Subject::kAttention ||
-          missing.row().given(value) || asked == kMostAsked)
-        continue;
+      if (asked == kMostAsked) break;
+      if (missing.row().given(value)) continue;
       value.set.clear();
       missing.give(value);
       const End end = end_of(value, witness);
@@ -312,7 +311,7 @@ Stage stage_of_touches(const std::vector<Touch>& touches, Witness& witness) {
   size_t masked = 0;
   for (const Touch& touch : touches) {
     Case value = touch.value;
-    if (value.subject() != Subject::kAttention || masked == kMasked) continue;
+    if (masked == kMasked) break;
     value.mask = {MaskKind::kButN, 0};
     if (!invalid_reason(value).empty()) continue;
     const auto evidence =

@@ -95,11 +95,8 @@ RowOfWeights said_of_rows(const std::vector<const WrongAnswer*>& answers,
     const WrongOutput* output =
         answer->find(of_output ? TensorName::kO : TensorName::kWeights);
     if (output == nullptr) return RowOfWeights::kNothing;
-    int64_t last = -1;
-    for (const size_t n : output->wrong) {
+    for (const size_t n : first_of_wrong_rows(*output)) {
       const int64_t row = static_cast<int64_t>(n) / output->extents[3];
-      if (row == last) continue;
-      last = row;
       const auto here = said_of(*answer, output->dtype,
                                 look_at(*answer, *output, row), of_output);
       // No share of a sum of exponentials is negative or infinite.
@@ -194,11 +191,8 @@ bool are_rescaled_by_tiles(const std::vector<WrongAnswer>& shown) {
   for (const WrongAnswer& answer : shown) {
     const WrongOutput* o = answer.find(TensorName::kO);
     if (o == nullptr) return false;
-    int64_t last = -1;
-    for (const size_t n : o->wrong) {
+    for (const size_t n : first_of_wrong_rows(*o)) {
       const int64_t row = static_cast<int64_t>(n) / o->extents[3];
-      if (row == last) continue;
-      last = row;
       const auto runs = runs_of(answer, *o, row);
       if (!runs || runs->keys < 3 * kFewestInTile) continue;
       ++telling;
@@ -240,12 +234,10 @@ bool has_row_of_none(const WrongAnswer& answer, const WrongOutput& o) {
   constexpr size_t kMostRows = 8;
   const auto width = static_cast<size_t>(o.extents[3]);
   const auto keys = static_cast<size_t>(answer.value().shape.Tk);
-  size_t last = o.right.size(), rows = 0;
-  for (const size_t n : o.wrong) {
-    const size_t row = n / width;
-    if (row == last || rows == kMostRows) continue;
-    last = row;
-    const Row seen = row_of(o.actual, row, width, keys);
+  size_t rows = 0;
+  for (const size_t n : first_of_wrong_rows(o)) {
+    if (rows == kMostRows) break;
+    const Row seen = row_of(o.actual, n / width, width, keys);
     const double length = dot(seen, seen);
     if (!std::isfinite(length) || length <= kClearlyThere * o.bound[n])
       continue;

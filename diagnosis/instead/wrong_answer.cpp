@@ -30,6 +30,9 @@ constexpr double kUnitsOfSize = 64;
 // Fills in the wrong elements; `counts` returns whether an element is judged.
 template <class Counts>
 void find_wrong(const Counts& counts, WrongOutput& output) {
+  if (output.actual.size() != output.right.size() ||
+      output.right.size() != output.bound.size())
+    return;
   for (size_t n = 0; n < output.actual.size(); ++n) {
     const double actual = output.actual[n], right = output.right[n];
     if (!counts(n) || !std::isfinite(right) || !std::isfinite(output.bound[n]))
@@ -51,13 +54,7 @@ void find_empty_rows(const JudgedKernel& kernel, WrongAnswer& answer) {
   const Shape& s = value.shape;
   const auto add = [&](TensorName name, int64_t width, Dtype dtype,
                        double right) {
-    WrongOutput output{name,
-                       dtype,
-                       {s.B, s.H, s.Tq, width},
-                       as_doubles(answer.outcome().*output_member(name), dtype),
-                       {},
-                       {},
-                       {}};
+    WrongOutput output = answer.returned(name, dtype, {s.B, s.H, s.Tq, width});
     output.right.assign(output.actual.size(), right);
     output.bound.assign(output.actual.size(), 0);
     for (size_t n = 0; n < output.actual.size(); ++n)
@@ -83,13 +80,8 @@ void find_in_outputs(const Truth& truth, Outputs names, WrongAnswer& answer,
     const Dtype dtype = storage_type(value, name);
     const Grid grid(value.shape, name);
     const TensorTruth known = truth_of_output(&truth, name);
-    WrongOutput output{name,
-                       dtype,
-                       grid.extents(),
-                       as_doubles(bytes, dtype),
-                       *known.values,
-                       *known.bound,
-                       {}};
+    WrongOutput output = answer.returned(name, dtype, grid.extents(),
+                                         *known.values, *known.bound);
     if (name == TensorName::kO && right_o != nullptr)
       output.right = right_o->values, output.bound = right_o->bounds;
     const auto counts = [&](size_t n) {
@@ -101,7 +93,7 @@ void find_in_outputs(const Truth& truth, Outputs names, WrongAnswer& answer,
     if (output.actual.size() == output.right.size() &&
         output.right.size() == output.bound.size())
       find_wrong(counts, output);
-    if (!output.wrong.empty()) answer.outputs.push_back(std::move(output));
+    answer.keep(std::move(output));
   }
 }
 
@@ -166,6 +158,23 @@ void find_in_gradients(const JudgedKernel& kernel, WrongAnswer& answer) {
 
 }  // namespace
 
+WrongOutput WrongAnswer::returned(TensorName name, Dtype dtype,
+                                  std::array<int64_t, 4> extents,
+                                  std::vector<double> right,
+                                  std::vector<double> bound) const {
+  return {name,
+          dtype,
+          extents,
+          as_doubles(outcome().*output_member(name), dtype),
+          std::move(right),
+          std::move(bound),
+          {}};
+}
+
+void WrongAnswer::keep(WrongOutput output) {
+  if (!output.wrong.empty()) outputs.push_back(std::move(output));
+}
+
 void find_wrong_elements(WrongOutput& output) {
   find_wrong([](size_t) { return true; }, output);
 }
@@ -181,6 +190,14 @@ WrongOutput where_finite(const WrongOutput& output) {
       },
       finite);
   return finite;
+}
+
+std::vector<size_t> first_of_wrong_rows(const WrongOutput& output) {
+  const auto width = static_cast<size_t>(output.extents[3]);
+  std::vector<size_t> first;
+  for (const size_t n : output.wrong)
+    if (first.empty() || n / width != first.back() / width) first.push_back(n);
+  return first;
 }
 
 const WrongOutput* WrongAnswer::find(TensorName name) const {

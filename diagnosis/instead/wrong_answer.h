@@ -49,10 +49,24 @@ struct WrongAnswer {
   const WrongOutput* find(TensorName name) const;
   // Whether the call returned it.
   bool has(TensorName name) const;
+  // An output as the call returned it, without wrong elements so far.
+  WrongOutput returned(TensorName name, Dtype dtype,
+                       std::array<int64_t, 4> extents,
+                       std::vector<double> right = {},
+                       std::vector<double> bound = {}) const;
+  // Keeps an output that has wrong elements.
+  void keep(WrongOutput output);
 };
 
 // The same without wrong elements that are NaN or infinite.
 WrongOutput where_finite(const WrongOutput& output);
+
+// The first wrong element of each row that has one.
+std::vector<size_t> first_of_wrong_rows(const WrongOutput& output);
+// The row of [B,Hkv] with the keys and values of a row of [B,H,Tq].
+inline int64_t kv_head_of(const Shape& s, int64_t row) {
+  return row / (s.H * s.Tq) * s.Hkv + row / s.Tq % s.H / s.group();
+}
 
 // Fills in `wrong` and `telling`, for every element with a known bound.
 void find_wrong_elements(WrongOutput& output);

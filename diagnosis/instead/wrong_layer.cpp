@@ -54,21 +54,6 @@ LayerAnswer::LayerAnswer(const WrongAnswer& answer, const JudgedKernel& kernel)
 bool LayerAnswer::has_stages() const { return returns_stages(kernel_->info); }
 const PrecisionModel& LayerAnswer::model() const { return kernel_->model; }
 
-std::vector<double> LayerAnswer::actual(TensorName name) const {
-  switch (name) {
-    case TensorName::kStageQ:
-      return q_;
-    case TensorName::kStageK:
-      return k_;
-    case TensorName::kStageV:
-      return v_;
-    case TensorName::kAttended:
-      return attended_;
-    default:
-      return as_doubles(answer_->outcome().y, answer_->value().o_dtype);
-  }
-}
-
 Problem LayerAnswer::attention() const {
   return attention_stage(problem_, q_.data(), k_.data(), v_.data());
 }
@@ -113,13 +98,10 @@ void find_in_layer(const JudgedKernel& kernel, WrongAnswer& answer) {
   const auto add = [&](TensorName name, std::array<int64_t, 4> extents,
                        Dtype dtype) {
     Predicted right = layer.predicted(layer.problem(), name);
-    WrongOutput output{name, dtype, extents, layer.actual(name), {}, {}, {}};
-    output.right = std::move(right.values);
-    output.bound = std::move(right.bounds);
-    if (output.actual.size() == output.right.size() &&
-        output.right.size() == output.bound.size())
-      find_wrong_elements(output);
-    if (!output.wrong.empty()) answer.outputs.push_back(std::move(output));
+    WrongOutput output = answer.returned(
+        name, dtype, extents, std::move(right.values), std::move(right.bounds));
+    find_wrong_elements(output);
+    answer.keep(std::move(output));
   };
   if (layer.has_stages()) {
     const Dtype stage = layer.stage_type();

@@ -22,8 +22,8 @@ class LayerAnswer {
   Dtype stage_type() const { return stage_type_; }
   bool has_stages() const;
   const PrecisionModel& model() const;
-  // As the kernel returned it: q, k, v, attended or y.
-  std::vector<double> actual(TensorName name) const;
+  // The heads as the kernel returned them.
+  const std::vector<double>& attended() const { return attended_; }
 
   // The stage of that name of another layer, on the kernel's inputs of that
   // stage.

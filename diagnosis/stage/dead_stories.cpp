@@ -61,18 +61,8 @@ bool moves_tokens(const Story& story) {
 // `kDeadInAppend`: before any query.
 enum class Ending : uint8_t { kUnknown, kRight, kWrong, kDead, kDeadInAppend };
 
-std::unique_ptr<Evidence> told_in_a_new_process(const Law& law,
-                                                const Case& value,
-                                                Witness& witness) {
-  if (!invalid_reason(value).empty()) return nullptr;
-  auto evidence = witness.prepare(law, value);
-  if (evidence != nullptr && !evidence->calls.empty())
-    evidence->calls[0].new_process = true;
-  return witness.ask(std::move(evidence));
-}
-
 Ending ending_of(const Law& law, const Case& value, Witness& witness) {
-  const auto evidence = told_in_a_new_process(law, value, witness);
+  const auto evidence = witness.ask(law, value, begin_new_process);
   if (evidence == nullptr || evidence->is_empty_handed())
     return Ending::kUnknown;
   if (!evidence->failed()) return Ending::kRight;
@@ -92,7 +82,7 @@ Ending ending_of(const Law& law, const Case& value, Witness& witness) {
 // query.
 bool is_dead_in_read_back(const Case& value, Witness& witness) {
   static const Law* const law = find_law("cache_stores_what_it_is_given");
-  const auto evidence = told_in_a_new_process(*law, value, witness);
+  const auto evidence = witness.ask(*law, value, begin_new_process);
   if (evidence == nullptr) return false;
   for (size_t n = 0; n < evidence->outcomes.size(); ++n) {
     const KernelCall& call = evidence->calls[n];
@@ -132,9 +122,9 @@ std::optional<Stage> stage_of_end(const Law& law, const Case& value,
 }  // namespace
 
 Stage stage_of_dead_stories(const Failure& failure, const FailsWhere& where,
-                            const KernelUnderTest& kernel, Witness& witness) {
+                            Witness& witness) {
   const Law& agrees = agreement_about(Subject::kCache);
-  Collector collector(kernel, witness, kMostAnswers, kMostStories);
+  Collector collector(witness, kMostAnswers, kMostStories);
   collector.ask(failure.smallest);
   collector.ask_with_commands_of(*failure.law, failure.smallest);
   ask_fresh(failure, where, kStageSeed, kMostStories, collector);

@@ -6,40 +6,13 @@
 
 #include "diagnosis/evidence/nearby.h"
 #include "diagnosis/instead/collector.h"
+#include "diagnosis/instead/probe.h"
 #include "properties/judging/subject.h"
 
 namespace qkvet::diagnosis {
 namespace {
 
 constexpr int kMostFurtherCases = 24;
-constexpr size_t kFewestOfStage = 3;
-constexpr size_t kMostOfStage = 6;
-
-// The result of a run: whether o is right, and the answer if it is wrong.
-struct Asked {
-  enum class Came : uint8_t { kUnknown, kRight, kWrong };
-  Came came = Came::kUnknown;
-  std::optional<WrongAnswer> answer;
-  bool is_right() const { return came == Came::kRight; }
-  bool is_wrong() const { return came == Came::kWrong; }
-};
-
-Asked ask(const Case& value, Witness& witness) {
-  Asked out;
-  if (!invalid_reason(value).empty()) return out;
-  auto evidence = witness.ask_with_finite_memory(
-      agreement_about(Subject::kAttention), value);
-  if (evidence == nullptr || evidence->judgement.compared == 0) return out;
-  if (!evidence->failed()) {
-    out.came = Asked::Came::kRight;
-    return out;
-  }
-  out.answer = wrong_answer(std::move(evidence), witness.kernel());
-  if (!out.answer) return out;
-  out.came = out.answer->find(TensorName::kO) == nullptr ? Asked::Came::kRight
-                                                         : Asked::Came::kWrong;
-  return out;
-}
 
 Case without_set(Case value, TensorName tensor) {
   std::erase_if(value.set,
@@ -72,7 +45,7 @@ class FurtherProbes {
     });
   }
 
-  bool are_enough() const { return answers_.size() >= kFewestOfStage; }
+  bool are_enough() const { return answers_.size() >= kFewestProbed; }
 
   Stage stage() {
     if (is_made_of_nothing()) return Stage::kValues;
@@ -95,17 +68,17 @@ class FurtherProbes {
     if (has_wrong_lse()) return false;
     size_t asked = 0;
     for (const WrongAnswer& answer : answers_) {
-      if (asked == kMostOfStage) break;
+      if (asked == kMostProbed) break;
       if (answer.value().values_in_keys) continue;
-      const Asked of_none =
-          ask(with_values(answer.value(), RecipeKind::kZero), witness_);
-      if (of_none.came == Asked::Came::kUnknown) continue;
+      const Probed of_none =
+          probed(with_values(answer.value(), RecipeKind::kZero), witness_);
+      if (of_none.came == Came::kUnknown) continue;
       if (!of_none.is_wrong() ||
           !are_finite(*of_none.answer->find(TensorName::kO)))
         return false;
       ++asked;
     }
-    return asked >= kFewestOfStage;
+    return asked >= kFewestProbed;
   }
 
   // Whether an element of another row and another channel was stored here. A
@@ -140,7 +113,7 @@ class FurtherProbes {
       }
       crossing += crosses;
     }
-    return crossing >= kFewestOfStage;
+    return crossing >= kFewestProbed;
   }
 
   // With more channels, a misplaced write leaves the tensor.
@@ -149,7 +122,7 @@ class FurtherProbes {
                                 QKVET_OPTION_VALUE_WIDTH) != 0;
     size_t outside = 0;
     for (const WrongAnswer& answer : answers_) {
-      if (outside == kMostOfStage) break;
+      if (outside == kMostProbed) break;
       Case wider = answer.value();
       wider.set.clear();
       wider.shape.dv += 5;
@@ -163,7 +136,7 @@ class FurtherProbes {
       if (*tensor != TensorName::kO) return false;
       ++outside;
     }
-    return outside >= kFewestOfStage;
+    return outside >= kFewestProbed;
   }
 
   // A sink changes only the maximum and the sum. The probe uses few keys, so
@@ -176,7 +149,7 @@ class FurtherProbes {
       return false;
     size_t healed = 0, ill = 0;
     for (const WrongAnswer& answer : answers_) {
-      if (healed + ill == kMostOfStage) break;
+      if (healed + ill == kMostProbed) break;
       Case plain = answer.value();
       plain.sink.reset();
       plain.score_bias.reset();
@@ -188,14 +161,14 @@ class FurtherProbes {
       Case with_sink = plain, with_bias = plain;
       with_sink.sink = make_recipe(RecipeKind::kZero);
       with_bias.score_bias = make_recipe(RecipeKind::kZero);
-      if (!ask(plain, witness_).is_wrong()) continue;
-      const Asked sink = ask(with_sink, witness_);
-      if (sink.came == Asked::Came::kUnknown) continue;
-      if (!ask(with_bias, witness_).is_wrong()) return false;
+      if (!probed(plain, witness_).is_wrong()) continue;
+      const Probed sink = probed(with_sink, witness_);
+      if (sink.came == Came::kUnknown) continue;
+      if (!probed(with_bias, witness_).is_wrong()) return false;
       ++(sink.is_right() ? healed : ill);
     }
     // With large scores, two keys may undo it as well.
-    return healed >= kFewestOfStage && ill <= healed / kFewestOfStage;
+    return healed >= kFewestProbed && ill <= healed / kFewestProbed;
   }
 
   // A kernel that reads a gap between rows returns NaN for every probe, so only
@@ -220,12 +193,11 @@ class FurtherProbes {
 Stage stage_of_large_scores(const Failure& failure, Witness& witness) {
   constexpr int kMostLarge = 30;
   constexpr int64_t kKeys[] = {1, 8, 2, 16, 3};
-  const Law& agrees = agreement_about(Subject::kAttention);
   size_t alike = 0;
-  for (int n = 0; n < kMostLarge && alike < kMostOfStage; ++n) {
+  for (int n = 0; n < kMostLarge && alike < kMostProbed; ++n) {
     Case value =
         n == 0 ? failure.smallest
-               : nearby_case(agrees,
+               : nearby_case(agreement_about(Subject::kAttention),
                              n % 2 == 0 ? failure.smallest : failure.found, n);
     value.set.clear();
     value.q = value.k = Recipe{RecipeKind::kLargeN, 4};
@@ -234,21 +206,20 @@ Stage stage_of_large_scores(const Failure& failure, Witness& witness) {
     if (value.kv_len.empty() && value.cu_k.empty() && value.paging.size == 0 &&
         value.append == 0)
       value.shape.Tk = kKeys[static_cast<size_t>(n) % std::size(kKeys)];
-    if (!ask(value, witness).is_wrong()) continue;
+    if (!probed(value, witness).is_wrong()) continue;
     Case of_zeros = value;
     of_zeros.q = make_recipe(RecipeKind::kZero);
-    if (!ask(of_zeros, witness).is_right() ||
-        !ask(with_values(value, RecipeKind::kOne), witness).is_wrong())
+    if (!probed(of_zeros, witness).is_right() ||
+        !probed(with_values(value, RecipeKind::kOne), witness).is_wrong())
       return Stage::kUnknown;
     ++alike;
   }
-  return alike >= kFewestOfStage ? Stage::kSoftmax : Stage::kUnknown;
+  return alike >= kFewestProbed ? Stage::kSoftmax : Stage::kUnknown;
 }
 
 Stage stage_of_rows(const Failure& failure, const FailsWhere& where,
-                    const Instead& instead, const KernelUnderTest& kernel,
-                    Witness& witness) {
-  Collector collector(kernel, witness, kMostAnswers, kMostFurtherCases);
+                    const Instead& instead, Witness& witness) {
+  Collector collector(witness, kMostAnswers, kMostFurtherCases);
   collector.ask(failure.smallest);
   collector.ask(failure.found);
   ask_fresh(failure, where, kStageSeed, kMostFurtherCases, collector);
@@ -277,15 +248,13 @@ Stage stage_of_lse_beside_o(const Instead& instead) {
 }  // namespace
 
 Stage look_further_for_stage(const Failure& failure, const FailsWhere& where,
-                             const Instead& instead,
-                             const KernelUnderTest& kernel, Executor& executor,
-                             TimeUse& time, int* calls, double parts) {
+                             const Instead& instead, const EvidencePool& pool,
+                             int* calls, double parts) {
   const Subject subject = failure.law->domain.subject;
   const bool is_story = subject == Subject::kCache;
   if (subject == Subject::kBackward) {
-    Witness witness(kernel.judged, kernel.index, executor, time,
-                    kMostStageCalls, parts);
-    const Stage stage = stage_of_gradients(failure, where, kernel, witness);
+    Witness witness(pool, kMostStageCalls, parts);
+    const Stage stage = stage_of_gradients(failure, where, witness);
     *calls += witness.calls_made();
     return stage;
   }
@@ -295,11 +264,11 @@ Stage look_further_for_stage(const Failure& failure, const FailsWhere& where,
   if (const Stage told = stage_of_lse_beside_o(instead);
       told != Stage::kUnknown)
     return told;
-  Witness witness(kernel.judged, kernel.index, executor, time,
-                  kMostStageCalls * (is_story ? kCallsOfStory : 1), parts);
-  const Stage stage =
-      is_story ? stage_of_dead_stories(failure, where, kernel, witness)
-               : stage_of_rows(failure, where, instead, kernel, witness);
+  Witness witness(pool, kMostStageCalls * (is_story ? kCallsOfStory : 1),
+                  parts);
+  const Stage stage = is_story
+                          ? stage_of_dead_stories(failure, where, witness)
+                          : stage_of_rows(failure, where, instead, witness);
   *calls += witness.calls_made();
   // The stage must not contradict a description, except one of o alone next to
   // an unexplained lse.

@@ -18,18 +18,17 @@ inline constexpr uint64_t kStageSeed = 0x5347;
 // Adds the number of its calls to *calls. `parts`: its share of the time of a
 // part of a diagnosis.
 Stage look_further_for_stage(const Failure& failure, const FailsWhere& where,
-                             const Instead& instead,
-                             const KernelUnderTest& kernel, Executor& executor,
-                             TimeUse& time, int* calls, double parts = 1);
+                             const Instead& instead, const EvidencePool& pool,
+                             int* calls, double parts = 1);
 
 // --- for further_stage.cpp
 
 // gradient_stage.cpp
 Stage stage_of_gradients(const Failure& failure, const FailsWhere& where,
-                         const KernelUnderTest& kernel, Witness& witness);
+                         Witness& witness);
 // dead_stories.cpp: for a cache with stories that end without an answer.
 Stage stage_of_dead_stories(const Failure& failure, const FailsWhere& where,
-                            const KernelUnderTest& kernel, Witness& witness);
+                            Witness& witness);
 
 }  // namespace qkvet::diagnosis
 

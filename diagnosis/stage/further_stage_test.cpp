@@ -25,8 +25,8 @@ Stage stage_of(const FakeExecutor::Question& question,
   FakeExecutor executor(question, answer);
   TimeUse time;
   int calls = 0;
-  const Stage stage = look_further_for_stage(failures[0], {}, {}, kernel,
-                                             executor, time, &calls);
+  const Stage stage = look_further_for_stage(failures[0], {}, {},
+                                             {kernel, executor, time}, &calls);
   EXPECT_LE(calls, kMostStageCalls);
   return stage;
 }
@@ -110,8 +110,8 @@ TEST(FurtherStage, WhatLseComesOfIsTheStageOfAWrongOBesideIt) {
     instead.outputs[1].text = "the result of capped scores times 1.01";
     instead.outputs[1].stage = of_lse;
     int calls = 0;
-    EXPECT_EQ(look_further_for_stage(failure, {}, instead, kernel, executor,
-                                     time, &calls),
+    EXPECT_EQ(look_further_for_stage(failure, {}, instead,
+                                     {kernel, executor, time}, &calls),
               of_lse == Stage::kScores ? Stage::kScores : Stage::kUnknown);
   }
 }
@@ -178,18 +178,15 @@ TEST(FurtherStage, WhatEndsAStoryIsItsStage) {
               {DiesOf::kQueries, Stage::kUnknown}};
   for (const auto& row : rows) {
     const KernelUnderTest kernel = FakeTables::under_test();
-    const std::vector<Failure> failures = failures_for_test(
-        kernel,
-        [&](size_t) {
-          return Opened{std::make_unique<DyingTables>(row.of), ""};
-        },
-        {find_law("cache_agrees_with_history")}, 4000);
+    const std::vector<Failure> failures =
+        failures_for_test(kernel, opening<DyingTables>(row.of),
+                          {find_law("cache_agrees_with_history")}, 4000);
     ASSERT_FALSE(failures.empty());
     DyingTables executor(row.of);
     TimeUse time;
     int calls = 0;
-    EXPECT_STREQ(stage_name(look_further_for_stage(failures[0], {}, {}, kernel,
-                                                   executor, time, &calls)),
+    EXPECT_STREQ(stage_name(look_further_for_stage(
+                     failures[0], {}, {}, {kernel, executor, time}, &calls)),
                  stage_name(row.stage))
         << to_string(failures[0].smallest);
   }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "diagnosis/instead/collector.h"
+#include "diagnosis/instead/probe.h"
 #include "diagnosis/stage/further_stage.h"
 #include "properties/judging/answer.h"
 #include "properties/judging/subject.h"
@@ -20,14 +21,10 @@ namespace qkvet::diagnosis {
 namespace {
 
 constexpr int kMostGradientCases = 24;
-constexpr size_t kFewestShown = 3;
-constexpr size_t kMostShown = 6;
 constexpr int64_t kWidestShown = 128;  // keys or rows that channels represent
 // A departure that is clearly no rounding error, in units of its bound.
 constexpr double kClear = 64;
 constexpr double kAlike = 1e-3;  // of the largest
-
-const Law& agreement() { return agreement_about(Subject::kBackward); }
 
 // The output that shows a number per pair of a row and a key: dS, or P.
 enum class View : uint8_t {
@@ -195,7 +192,7 @@ class GradientProbes {
       : answers_(std::move(answers)), witness_(witness) {}
 
   Stage stage() {
-    if (answers_.size() < kFewestShown) return Stage::kUnknown;
+    if (answers_.size() < kFewestProbed) return Stage::kUnknown;
     const bool q = is_wrong(TensorName::kDQ), k = is_wrong(TensorName::kDK),
                v = is_wrong(TensorName::kDV);
     if (!q && !k && !v) return stage_of_rest();
@@ -244,33 +241,13 @@ class GradientProbes {
                         : Stage::kGradientDSink;
   }
 
-  enum class Came : uint8_t { kUnknown, kRight, kWrong };
-  Came ask(const Case& value, std::optional<WrongAnswer>* wrong = nullptr) {
-    if (!invalid_reason(value).empty()) return Came::kUnknown;
-    auto evidence = witness_.ask(agreement(), value);
-    if (evidence == nullptr || evidence->judgement.compared == 0)
-      return Came::kUnknown;
-    if (!evidence->failed()) return Came::kRight;
-    auto answer = wrong_answer(std::move(evidence), witness_.kernel());
-    if (!answer) return Came::kUnknown;
-    if (wrong != nullptr) *wrong = std::move(answer);
-    return Came::kWrong;
-  }
-
-  struct Counts {
-    size_t right = 0, wrong = 0;
-    bool are_right() const { return wrong == 0 && right >= kFewestShown; }
-    bool are_wrong() const { return right == 0 && wrong >= kFewestShown; }
-  };
   template <class Change>
-  Counts count(Change change) {
-    Counts counts;
-    for (size_t n = 0; n < std::min(answers_.size(), kMostShown); ++n) {
+  ProbedCounts count(Change change) {
+    ProbedCounts counts;
+    for (size_t n = 0; n < std::min(answers_.size(), kMostProbed); ++n) {
       Case value = answers_[n].value();
       change(value);
-      const Came came = ask(value);
-      counts.right += came == Came::kRight;
-      counts.wrong += came == Came::kWrong;
+      counts.add(probed(value, witness_));
     }
     return counts;
   }
@@ -301,15 +278,14 @@ class GradientProbes {
     size_t alike = 0;
     last_.clear();
     for (const WrongAnswer& answer : answers_) {
-      if (alike == kMostShown) break;
+      if (alike == kMostProbed) break;
       auto value = shown(answer.value(), view, has_own_value_width(witness_));
       if (!value) continue;
       change(*value);
-      std::optional<WrongAnswer> wrong;
-      if (ask(*value, &wrong) != Came::kWrong ||
-          wrong->find(tensor_of(view)) == nullptr)
+      const Probed one = probed(*value, witness_);
+      if (!one.is_wrong() || one.answer->find(tensor_of(view)) == nullptr)
         continue;
-      const Pairs pairs(*wrong, view, witness_.kernel().info);
+      const Pairs pairs(*one.answer, view, witness_.kernel().info);
       const Departs here = pairs.departs();
       if (here == Departs::kNowhere) continue;
       if (all && *all != here) return Departs::kNowhere;
@@ -317,7 +293,7 @@ class GradientProbes {
       last_.push_back(pairs.has_another_sum());
       ++alike;
     }
-    return alike < kFewestShown ? Departs::kNowhere : *all;
+    return alike < kFewestProbed ? Departs::kNowhere : *all;
   }
   Departs common(View view) {
     return common(view, [](Case&) {});
@@ -388,8 +364,8 @@ class GradientProbes {
 }  // namespace
 
 Stage stage_of_gradients(const Failure& failure, const FailsWhere& where,
-                         const KernelUnderTest& kernel, Witness& witness) {
-  Collector collector(kernel, witness, kMostAnswers, kMostGradientCases);
+                         Witness& witness) {
+  Collector collector(witness, kMostAnswers, kMostGradientCases);
   collector.ask(failure.smallest);
   collector.ask(failure.found);
   ask_fresh(failure, where, kStageSeed, kMostGradientCases, collector);

@@ -15,6 +15,7 @@ namespace qkvet::diagnosis::probed_stage_test {
 namespace {
 
 using instead_test::each_o;
+using instead_test::in_room;
 using instead_test::largest;
 using instead_test::look;
 
@@ -69,21 +70,21 @@ TEST(ProbedStage, AnotherSumOfWhichLseIsMadeIsTheSoftmax) {
 
 // Keys of long rows that count three times, unless all scores are 0.
 FakeExecutor::Question weighed(bool (*counts)(int64_t key)) {
-  const auto kept = std::make_shared<std::vector<double>>();
-  return [kept, counts](const KernelCall&, Problem& p) {
+  return in_room([counts](KernelCall&, Problem& p, Room& room) {
     constexpr int64_t kLong = 16;
     const Shape& s = p.shape;
     if (s.Tk < kLong) return;
-    kept->clear();
+    std::vector<double> bias;
     for (int64_t row = 0; row < s.lse_elements(); ++row) {
-      bool is_zero = true;
-      for (int64_t c = 0; c < s.d; ++c) is_zero &= p.q[row * s.d + c] == 0;
+      const double* q = p.q + row * s.d;
+      const bool is_zero =
+          std::all_of(q, q + s.d, [](double x) { return x == 0; });
       for (int64_t j = 0; j < s.Tk; ++j)
-        kept->push_back((p.bias == nullptr ? 0 : p.bias[row * s.Tk + j]) +
-                        (!is_zero && counts(j) ? std::log(3) : 0));
+        bias.push_back((p.bias == nullptr ? 0 : p.bias[row * s.Tk + j]) +
+                       (!is_zero && counts(j) ? std::log(3) : 0));
     }
-    p.bias = kept->data();
-  };
+    p.bias = room.keep(std::move(bias));
+  });
 }
 
 TEST(ProbedStage, WhatIsRescaledTileByTileIsTheSoftmax) {
@@ -202,18 +203,16 @@ TEST(ProbedStage, WeightsOfNoRowAreOfTheProductWithV) {
 // sink. A number added to lse does not change o.
 TEST(ProbedStage, ALogarithmOfShiftedScoresIsOfTheScores) {
   const auto scale = std::make_shared<double>();
-  const auto bias = std::make_shared<std::vector<double>>();
   EXPECT_STREQ(
-      stage_of(
-          [bias](const KernelCall&, Problem& p) {
-            const Shape& s = p.shape;
-            if (p.softcap > 0) return;
-            bias->assign(static_cast<size_t>(s.lse_elements() * s.Tk), p.scale);
-            for (size_t n = 0; p.bias != nullptr && n < bias->size(); ++n)
-              (*bias)[n] += p.bias[n];
-            p.bias = bias->data();
-          },
-          {}),
+      stage_of(in_room([](KernelCall&, Problem& p, Room& room) {
+                 if (p.softcap > 0) return;
+                 std::vector<double> bias(
+                     static_cast<size_t>(p.shape.weights_elements()), p.scale);
+                 for (size_t n = 0; p.bias != nullptr && n < bias.size(); ++n)
+                   bias[n] += p.bias[n];
+                 p.bias = room.keep(std::move(bias));
+               }),
+               {}),
       "scores");
   EXPECT_STREQ(
       stage_of(
@@ -234,9 +233,9 @@ std::string stage_of_diagnosis(const FakeExecutor::Answer& answer) {
   TimeUse time;
   FakeExecutor executor(nullptr, answer);
   const FailsWhere where =
-      look_where_it_fails(failures[0], kernel, executor, time);
+      look_where_it_fails(failures[0], {kernel, executor, time});
   const Instead instead =
-      look_what_it_is_instead(failures[0], where, kernel, executor, time);
+      look_what_it_is_instead(failures[0], where, {kernel, executor, time});
   return stage_name(instead.stage);
 }
 

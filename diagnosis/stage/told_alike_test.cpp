@@ -19,33 +19,16 @@ KernelUnderTest with_options(uint64_t options) {
   return kernel;
 }
 
-struct Told {
-  std::vector<Failure> failures;
-  std::vector<CauseOfFailures> causes;
-};
-
-Told told_of(const KernelUnderTest& kernel,
-             const FakeExecutor::Question& question,
-             std::vector<const Law*> laws) {
-  const ExecutorFactory open = [&question](size_t) {
-    return Opened{std::make_unique<FakeExecutor>(question), ""};
-  };
-  Told told;
-  told.failures = failures_for_test(kernel, open, std::move(laws), 600);
-  TimeUse time;
-  const Opened executor = open(0);
-  told.causes = diagnose_all(pointers_to(told.failures), kernel,
-                             *executor.executor, Catalogue(), time);
-  return told;
-}
-
 // The first failure has no known cause and the second has one; the two reports
 // have the same text.
 TEST(ToldAlike, IsOneReportUnderTheSurerCause) {
-  const Told told = told_of(
-      with_options(0),
-      [](KernelCall&, Problem& problem) { problem.scale *= 1.01; },
-      {find_law("scale_is_one_over_sqrt_d"), find_law("agrees_with_oracle")});
+  const FakeExecutor::Question scaled = [](KernelCall&, Problem& problem) {
+    problem.scale *= 1.01;
+  };
+  const Reported told =
+      report_on(with_options(0), opening<FakeExecutor>(scaled),
+                {"scale_is_one_over_sqrt_d", "agrees_with_oracle"},
+                /*cases=*/600, Catalogue());
   ASSERT_EQ(told.failures.size(), 2u);
   ASSERT_EQ(told.causes.size(), 1u);
   EXPECT_EQ(told.causes[0].diagnosis.name(), "other_scale");
@@ -58,13 +41,11 @@ TEST(ToldAlike, IsOneReportUnderTheSurerCause) {
 // informative than another failure of the same cause.
 TEST(ToldAlike, TheLawThatShowsMostLeads) {
   const KernelUnderTest kernel = with_options(0);
-  const auto open = [](size_t) {
-    const auto spoil = [](const KernelCall& call, OracleOutput& out,
-                          CallOutcome&) {
-      for (double& o : out.o) o = call.shape.Tk > 2 ? 2 * o + 1 : o;
-    };
-    return Opened{std::make_unique<FakeExecutor>(nullptr, spoil), ""};
+  const FakeExecutor::Answer spoil = [](const KernelCall& call,
+                                        OracleOutput& out, CallOutcome&) {
+    for (double& o : out.o) o = call.shape.Tk > 2 ? 2 * o + 1 : o;
   };
+  const ExecutorFactory open = opening<FakeExecutor>(nullptr, spoil);
   std::vector<Failure> failures = failures_for_test(
       kernel, open,
       {find_law("agrees_with_oracle"), find_law("rows_stay_in_hull")}, 200);

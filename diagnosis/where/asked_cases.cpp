@@ -25,10 +25,8 @@ constexpr double kRoomForFresh = 1.2;
 
 }  // namespace
 
-AskedCases::AskedCases(const KernelUnderTest& kernel, Executor& executor,
-                       TimeUse& time)
-    : witness_(kernel.judged, kernel.index, executor, time,
-               kMostWhereCases * kCallsOfCase, kPartsOfTime) {}
+AskedCases::AskedCases(const EvidencePool& pool)
+    : witness_(pool, kMostWhereCases * kCallsOfCase, kPartsOfTime) {}
 
 bool AskedCases::is_over() const {
   return stopped_ || std::ssize(asked_) >= most_cases_ ||
@@ -77,10 +75,8 @@ std::optional<bool> AskedCases::ask(const Case& value) {
 
 std::unique_ptr<Evidence> AskedCases::answer_to(const Case& value,
                                                 bool new_process) {
-  auto prepared = witness_.prepare(setting_->law(), value);
-  if (new_process && prepared != nullptr && !prepared->calls.empty())
-    prepared->calls[0].new_process = true;
-  return witness_.ask(std::move(prepared));
+  return new_process ? witness_.ask(setting_->law(), value, begin_new_process)
+                     : witness_.ask(setting_->law(), value);
 }
 
 // A cache that ends its process has written out of bounds, and may have done so

@@ -23,7 +23,7 @@ inline constexpr int kFreshCases = 50;
 class AskedCases {
  public:
   // All must outlive this.
-  AskedCases(const KernelUnderTest& kernel, Executor& executor, TimeUse& time);
+  explicit AskedCases(const EvidencePool& pool);
 
   struct Asked {
     Case value;

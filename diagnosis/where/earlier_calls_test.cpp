@@ -52,22 +52,10 @@ Answer scratch_of_longer_call() {
   };
 }
 
-struct Found {
-  std::vector<Failure> failures;
-  std::vector<CauseOfFailures> causes;
-};
-
-Found found_of(const std::function<Answer()>& make,
-               std::vector<const Law*> laws) {
-  const ExecutorFactory open = opening(make);
-  const KernelUnderTest kernel = FakeExecutor::under_test();
-  Found found;
-  found.failures = failures_for_test(kernel, open, std::move(laws), 600);
-  TimeUse time;
-  const Opened executor = open(0);
-  found.causes = diagnose_all(pointers_to(found.failures), kernel,
-                              *executor.executor, Catalogue(), time);
-  return found;
+Reported found_of(const std::function<Answer()>& make,
+                  const std::vector<const char*>& laws) {
+  return report_on(FakeExecutor::under_test(), opening(make), laws,
+                   /*cases=*/600, Catalogue());
 }
 
 void expect_no_word_of_the_case(const Diagnosis& diagnosis) {
@@ -79,7 +67,7 @@ void expect_no_word_of_the_case(const Diagnosis& diagnosis) {
 
 TEST(EarlierCalls, TheCallsThatDecideAreFoundAndReplayed) {
   for (const auto& make : {graph_of_other_layout, scratch_of_longer_call}) {
-    const Found found = found_of(make, {find_law("agrees_with_oracle")});
+    const Reported found = found_of(make, {"agrees_with_oracle"});
     ASSERT_EQ(found.causes.size(), 1u);
     const CauseOfFailures& cause = found.causes[0];
     const Diagnosis& diagnosis = cause.diagnosis;
@@ -104,8 +92,8 @@ TEST(EarlierCalls, TheCallsThatDecideAreFoundAndReplayed) {
 
 // The two calls of the law have different layouts.
 TEST(EarlierCalls, OneMayBeACallOfTheLawItself) {
-  const Found found =
-      found_of(graph_of_other_layout, {find_law("layout_changes_nothing")});
+  const Reported found =
+      found_of(graph_of_other_layout, {"layout_changes_nothing"});
   ASSERT_EQ(found.causes.size(), 1u);
   EXPECT_EQ(found.causes[0].diagnosis.earlier.part, EarlierCalls::Part::kOfLaw);
   expect_no_word_of_the_case(found.causes[0].diagnosis);
@@ -121,8 +109,7 @@ TEST(EarlierCalls, CallsThatAreWrongByThemselvesDoNotDecide) {
       if (!out.o.empty()) out.o[0] = *left += 1;
     };
   };
-  const Found found =
-      found_of(unwritten, {find_law("permuted_keys_change_nothing")});
+  const Reported found = found_of(unwritten, {"permuted_keys_change_nothing"});
   ASSERT_FALSE(found.causes.empty());
   for (const CauseOfFailures& cause : found.causes)
     EXPECT_FALSE(cause.diagnosis.earlier.decide())
@@ -161,13 +148,13 @@ TEST(EarlierCalls, AreNotSureOfAKernelThatIsWrongWithoutThem) {
 // A failure by a chance that no call decides: the report is only that the case
 // passes alone.
 TEST(EarlierCalls, WhereNoneIsFoundNoneIsSaidToDecide) {
-  const Found found = found_of(
+  const Reported found = found_of(
       [] {
         return [](const KernelCall& call, OracleOutput& out, CallOutcome&) {
           if (!call.new_process && !call.same_place) spoil(out);
         };
       },
-      {find_law("agrees_with_oracle")});
+      {"agrees_with_oracle"});
   ASSERT_EQ(found.causes.size(), 1u);
   const Diagnosis& diagnosis = found.causes[0].diagnosis;
   EXPECT_FALSE(diagnosis.earlier.decide());
@@ -184,9 +171,8 @@ TEST(EarlierCalls, WhatFailsByItselfIsLeftAlone) {
       if (call.shape.Tk > 2) spoil(out);
     };
   };
-  const Found found =
-      found_of(always, {find_law("agrees_with_oracle"),
-                        find_law("permuted_keys_change_nothing")});
+  const Reported found =
+      found_of(always, {"agrees_with_oracle", "permuted_keys_change_nothing"});
   ASSERT_EQ(found.causes.size(), 1u);
   EXPECT_FALSE(found.causes[0].diagnosis.earlier.decide());
   EXPECT_NE(found.causes[0].diagnosis.where.text(), "");

@@ -49,24 +49,28 @@ constexpr int kFewestPlanned = 10;
 
 class WhereSearch {
  public:
-  WhereSearch(const Failure& failure, const KernelUnderTest& kernel,
-              Executor& executor, TimeUse& time)
-      : failure_(failure), kernel_(kernel), cases_(kernel, executor, time) {}
+  WhereSearch(const Failure& failure, const EvidencePool& pool)
+      : failure_(failure), kernel_(pool.kernel), cases_(pool) {}
 
   FailsWhere run() {
     FailsWhere out;
-    if (!choose_setting()) return out;
+    if (!choose_setting(settings_of(failure_, kernel_))) return out;
     search(out);
     // Errors of a few bounds are rare on normal data. On the data of the law
     // that fails every time, they may be predictable.
     if (!out.is_known() && is_nearly_right(out) && has_room_for_another()) {
       begin_anew(kMostWhereCases / 2);
-      if (choose_setting()) search_again(out);
+      std::vector<FailingSetting> others = settings_of(failure_, kernel_);
+      std::erase_if(others, [this](const FailingSetting& one) {
+        return !has_other_data(one.setting);
+      });
+      if (choose_setting(others)) search_again(out);
     }
     // A case that fails now and then may do so because of its scores.
     if (!out.is_known() && has_room_for_another()) {
       begin_anew(kMostWhereCases);
-      if (choose_setting_of_scores()) search_again(out);
+      if (choose_setting(settings_of_scores(failure_, kernel_)))
+        search_again(out);
     }
     return out;
   }
@@ -244,17 +248,9 @@ class WhereSearch {
     return false;
   }
 
-  bool choose_setting() {
-    for (const FailingSetting& one : settings_of(failure_, kernel_)) {
-      if (before_ && !has_other_data(one.setting)) continue;
-      if (fails_in(one.setting, one.like)) return true;
-      cases_.forget();
-    }
-    return false;
-  }
-
-  bool choose_setting_of_scores() {
-    for (const FailingSetting& one : settings_of_scores(failure_, kernel_)) {
+  // The first in which the kernel fails.
+  bool choose_setting(const std::vector<FailingSetting>& settings) {
+    for (const FailingSetting& one : settings) {
       if (fails_in(one.setting, one.like)) return true;
       cases_.forget();
     }
@@ -522,9 +518,7 @@ class WhereSearch {
         cases_.ask_again_alone(value);
         return;
       }
-      ++fresh.all;
-      fresh.failing += *failed;
-      fresh.right += *failed == predicted;
+      fresh.add(predicted, *failed);
     }
   }
 
@@ -542,9 +536,7 @@ class WhereSearch {
       const auto failed = cases_.ask(dressed);
       if (!failed) continue;
       ++asked;
-      ++fresh.all;
-      fresh.failing += *failed;
-      fresh.right += *failed == predicted;
+      fresh.add(predicted, *failed);
     }
   }
 
@@ -637,9 +629,8 @@ class WhereSearch {
 }  // namespace
 
 FailsWhere look_where_it_fails(const Failure& failure,
-                               const KernelUnderTest& kernel,
-                               Executor& executor, TimeUse& time) {
-  return WhereSearch(failure, kernel, executor, time).run();
+                               const EvidencePool& pool) {
+  return WhereSearch(failure, pool).run();
 }
 
 }  // namespace qkvet::diagnosis

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "diagnosis/evidence/evidence.h"
 #include "diagnosis/where/hypothesis.h"
 #include "diagnosis/where/setting.h"
 
@@ -23,6 +24,11 @@ struct FreshVerdicts {
   int right = 0, all = 0;
   int failing = 0;  // of all
 
+  void add(bool predicted, bool failed) {
+    ++all;
+    failing += failed;
+    right += failed == predicted;
+  }
   // The requirement for a sentence: right in nineteen of twenty cases.
   bool are_right() const { return all > 0 && 20 * right >= 19 * all; }
   // A sentence is reported if one that is wrong in every twentieth case would
@@ -33,15 +39,6 @@ struct FreshVerdicts {
   // found later.
   bool are_better_than(const FreshVerdicts& other) const;
 };
-
-// A case with a recorded answer, and its law.
-struct AnsweredCase {
-  const Law* law = nullptr;
-  Case value;
-};
-// For a kernel that cannot be run: all its recorded cases, in the order in
-// which they are used.
-using Answered = std::vector<AnsweredCase>;
 
 struct FailsWhere {
   Hypothesis hypothesis;
@@ -71,20 +68,16 @@ struct FailsWhere {
 
 // The failure must be steady and no hang.
 FailsWhere look_where_it_fails(const Failure& failure,
-                               const KernelUnderTest& kernel,
-                               Executor& executor, TimeUse& time);
+                               const EvidencePool& pool);
 
 // The same for recorded answers: half of them, taken in turns, are used to find
 // the sentence, and the others to check it. No setting if there are too few.
 FailsWhere look_where_answers_fail(const Failure& failure,
-                                   const KernelUnderTest& kernel,
-                                   Executor& executor, const Answered& answered,
-                                   TimeUse& time);
+                                   const EvidencePool& pool);
 
 // Checks the sentence against `count` cases of another seed.
 FreshVerdicts predict_fresh(const FailsWhere& where, uint64_t seed, int count,
-                            const KernelUnderTest& kernel, Executor& executor,
-                            TimeUse& time);
+                            const EvidencePool& pool);
 
 }  // namespace qkvet::diagnosis
 

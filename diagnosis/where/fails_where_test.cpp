@@ -34,16 +34,17 @@ struct Wrong {
   explicit Wrong(When when, const char* law = "agrees_with_oracle")
       : kernel(FakeExecutor::under_test()),
         executor(std::make_unique<FakeExecutor>(nullptr, wrong_when(when))) {
-    const auto open = [when](size_t) {
-      return Opened{std::make_unique<FakeExecutor>(nullptr, wrong_when(when)),
-                    ""};
-    };
     RunOptions options;
     options.laws = {find_law(law)};
     options.cases = 4000;
-    const RunResult result = run_plan({kernel}, open, options);
+    const RunResult result = run_plan(
+        {kernel}, opening<FakeExecutor>(nullptr, wrong_when(when)), options);
     for (const Cell& cell : result.kernels[0].cells) failure = cell.failure;
     EXPECT_TRUE(failure) << "nothing fails";
+  }
+
+  EvidencePool pool(const Answered* answered = nullptr) {
+    return {kernel, *executor, time, answered};
   }
 
   KernelUnderTest kernel;
@@ -54,8 +55,7 @@ struct Wrong {
 
 FailsWhere looked_for(When when) {
   Wrong wrong(when);
-  return wrong.failure ? look_where_it_fails(*wrong.failure, wrong.kernel,
-                                             *wrong.executor, wrong.time)
+  return wrong.failure ? look_where_it_fails(*wrong.failure, wrong.pool())
                        : FailsWhere{};
 }
 
@@ -123,8 +123,7 @@ TEST(FailsWhere, WhatALawAsksOfACaseIsAskedByItself) {
   Wrong wrong([](const KernelCall& c) { return c.mask != nullptr; },
               "causal_equals_mask");
   ASSERT_TRUE(wrong.failure);
-  const FailsWhere where = look_where_it_fails(*wrong.failure, wrong.kernel,
-                                               *wrong.executor, wrong.time);
+  const FailsWhere where = look_where_it_fails(*wrong.failure, wrong.pool());
   EXPECT_TRUE(where.is_known()) << where.text();
   EXPECT_EQ(where.hypothesis.formula(), "mask");
 }
@@ -134,8 +133,7 @@ TEST(FailsWhere, DropoutIsAskedAboutInOneCall) {
   Wrong wrong([](const KernelCall& c) { return c.dropout && c.shape.Tk > 4; },
               "dropout_zero_is_no_dropout");
   ASSERT_TRUE(wrong.failure);
-  const FailsWhere where = look_where_it_fails(*wrong.failure, wrong.kernel,
-                                               *wrong.executor, wrong.time);
+  const FailsWhere where = look_where_it_fails(*wrong.failure, wrong.pool());
   ASSERT_TRUE(where.is_known()) << where.text();
   EXPECT_EQ(where.setting->law().id, "dropout_agrees_with_oracle");
   EXPECT_EQ(where.hypothesis.formula(), "Tk > 4");
@@ -175,7 +173,7 @@ FailsWhere where_of(const char* law, const FakeExecutor::Question& question,
   if (failures.empty()) return {};
   FakeExecutor executor(question, answer);
   TimeUse time;
-  return look_where_it_fails(failures[0], kernel, executor, time);
+  return look_where_it_fails(failures[0], {kernel, executor, time});
 }
 
 // A kernel with an lse that is wrong by its extents, except for one case in
@@ -251,12 +249,9 @@ TEST(FailsWhere, WhatIsUnsteadyIsAskedForASentenceAsWell) {
         for (double& o : out.o) o = 1.25 * o + 0.25;
     };
     const KernelUnderTest kernel = FakeExecutor::under_test();
-    std::vector<Failure> failures = failures_for_test(
-        kernel,
-        [&](size_t) {
-          return Opened{std::make_unique<FakeExecutor>(nullptr, answer), ""};
-        },
-        {find_law("agrees_with_oracle")}, 4000);
+    std::vector<Failure> failures =
+        failures_for_test(kernel, opening<FakeExecutor>(nullptr, answer),
+                          {find_law("agrees_with_oracle")}, 4000);
     ASSERT_FALSE(failures.empty());
     failures[0].repeats = 10;
     failures[0].repeats_failed = 3;
@@ -344,12 +339,10 @@ TEST(FailsWhere, WhatNoSentenceCanSayGetsNone) {
 TEST(FailsWhere, ASentenceThatIsOneOffIsScoredBadly) {
   Wrong wrong([](const KernelCall& c) { return c.shape.Tk > 12; });
   ASSERT_TRUE(wrong.failure);
-  const FailsWhere where = look_where_it_fails(*wrong.failure, wrong.kernel,
-                                               *wrong.executor, wrong.time);
+  const FailsWhere where = look_where_it_fails(*wrong.failure, wrong.pool());
   ASSERT_EQ(where.hypothesis.formula(), "Tk > 12");
   const auto judged = [&](const FailsWhere& one) {
-    return predict_fresh(one, 77, 200, wrong.kernel, *wrong.executor,
-                         wrong.time);
+    return predict_fresh(one, 77, 200, wrong.pool());
   };
   const FreshVerdicts exact = judged(where);
   EXPECT_EQ(exact.right, exact.all);
@@ -379,8 +372,8 @@ Answered planned(int64_t count) {
 TEST(FailsWhere, RecordedAnswersSayItWithoutBeingAskedAgain) {
   const auto looked = [](When when, int64_t count) {
     Wrong wrong(when);
-    return look_where_answers_fail(*wrong.failure, wrong.kernel,
-                                   *wrong.executor, planned(count), wrong.time);
+    const Answered answered = planned(count);
+    return look_where_answers_fail(*wrong.failure, wrong.pool(&answered));
   };
   const FailsWhere masked =
       looked([](const KernelCall& c) { return c.mask != nullptr; }, 240);
@@ -516,9 +509,7 @@ class Hanging : public FakeExecutor {
 // such call takes seconds.
 TEST(FailsWhere, CallsThatDoNotEndHaveASentenceToo) {
   const auto looked = [](bool soon) {
-    const auto open = [soon](size_t) {
-      return Opened{std::make_unique<Hanging>(soon), ""};
-    };
+    const auto open = opening<Hanging>(soon);
     const KernelUnderTest kernel = FakeExecutor::under_test();
     const std::vector<Failure> failures =
         failures_for_test(kernel, open, {find_law("agrees_with_oracle")}, 4000);
@@ -526,7 +517,7 @@ TEST(FailsWhere, CallsThatDoNotEndHaveASentenceToo) {
     if (failures.empty()) return FailsWhere{};
     Hanging executor(soon);
     TimeUse time;
-    return look_where_it_fails(failures[0], kernel, executor, time);
+    return look_where_it_fails(failures[0], {kernel, executor, time});
   };
   const FailsWhere known = looked(true);
   EXPECT_TRUE(known.is_known()) << known.text();
@@ -537,9 +528,7 @@ TEST(FailsWhere, CallsThatDoNotEndHaveASentenceToo) {
 // Damage by an earlier story must not count as a failure.
 TEST(FailsWhere, StoriesAreHeardAloneWhereOthersDoDamage) {
   const auto looked = [](bool in_any) {
-    const auto open = [in_any](size_t) {
-      return Opened{std::make_unique<DamagedTables>(in_any), ""};
-    };
+    const auto open = opening<DamagedTables>(in_any);
     const KernelUnderTest kernel = FakeTables::under_test();
     const std::vector<Failure> failures = failures_for_test(
         kernel, open, {find_law("cache_agrees_with_history")}, 4000);
@@ -547,7 +536,7 @@ TEST(FailsWhere, StoriesAreHeardAloneWhereOthersDoDamage) {
     if (failures.empty()) return FailsWhere{};
     DamagedTables executor(in_any);
     TimeUse time;
-    return look_where_it_fails(failures[0], kernel, executor, time);
+    return look_where_it_fails(failures[0], {kernel, executor, time});
   };
   const FailsWhere alone = looked(false);
   EXPECT_TRUE(alone.is_known()) << alone.text();

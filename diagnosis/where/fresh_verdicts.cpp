@@ -26,14 +26,12 @@ bool FreshVerdicts::are_better_than(const FreshVerdicts& other) const {
 }
 
 FreshVerdicts predict_fresh(const FailsWhere& where, uint64_t seed, int count,
-                            const KernelUnderTest& kernel, Executor& executor,
-                            TimeUse& time) {
+                            const EvidencePool& pool) {
   FreshVerdicts fresh;
   if (!where.setting) return fresh;
   // A kernel that hangs must still answer all of them.
   constexpr double kPartsOfHangs = 5;
-  Witness witness(kernel.judged, kernel.index, executor, time,
-                  kCallsOfCase * count, kPartsOfHangs);
+  Witness witness(pool, kCallsOfCase * count, kPartsOfHangs);
   std::vector<Case> failing;
   if (const auto parsed = parse_case(where.nearest_failure); parsed.value)
     failing.push_back(*parsed.value);
@@ -42,10 +40,8 @@ FreshVerdicts predict_fresh(const FailsWhere& where, uint64_t seed, int count,
                    [&witness] { return witness.is_too_slow(); })) {
     const auto evidence = witness.ask(where.setting->law(), value);
     if (evidence == nullptr || evidence->is_empty_handed()) continue;
-    ++fresh.all;
-    fresh.failing += evidence->failed();
-    fresh.right += evidence->failed() == where.hypothesis.predicts_failure(
-                                             where.setting->values(value));
+    fresh.add(where.hypothesis.predicts_failure(where.setting->values(value)),
+              evidence->failed());
   }
   return fresh;
 }

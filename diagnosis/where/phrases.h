@@ -5,13 +5,17 @@
 #define QKVET_DIAGNOSIS_WHERE_PHRASES_H_
 
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace qkvet::diagnosis {
 
 struct Phrase {
-  std::string_view name, yes, no;  // in the language; if it holds, or not
+  std::string_view name, yes;  // in the language; if it holds
+  std::string_view no = "";    // if it does not; "": as below
 };
+// "no row sees a key" for "a row sees a key", if the phrase has no other.
+std::string negated(const Phrase& phrase);
 // Phrases of names; for other names "... is given".
 std::span<const Phrase> phrases_of_names();
 // Flags that are formulas.

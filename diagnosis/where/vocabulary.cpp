@@ -120,7 +120,7 @@ int64_t most_before_new(const Situation& situation) {
 struct Counted {
   const char* name;
   int64_t (*value)(const Situation&);
-  Phrase at_least, at_most;  // formula, words
+  Phrase at_least, at_most;  // formula and words
 };
 // The most rows of a member that use the same keys and values.
 int64_t most_rows(const Situation& situation) {
@@ -138,45 +138,44 @@ constexpr Counted kCounted[] = {
     {"most rows",
      most_rows,
      {"members(H / Hkv * queries >= #)",
-      "# rows or more of a member meet the same keys", ""},
+      "# rows or more of a member meet the same keys"},
      {"!members(H / Hkv * queries >= #)",
-      "fewer than # rows of a member meet the same keys", ""}},
+      "fewer than # rows of a member meet the same keys"}},
     {"most seen",
      most_seen,
-     {"rows(seen >= #)", "a row sees # keys or more", ""},
-     {"!rows(seen >= #)", "no row sees # keys or more", ""}},
+     {"rows(seen >= #)", "a row sees # keys or more"},
+     {"!rows(seen >= #)", "no row sees # keys or more"}},
     {"least seen",
      least_seen,
-     {"!rows(seen < #)", "every row sees # keys or more", ""},
-     {"rows(seen < #)", "a row sees fewer than # keys", ""}},
+     {"!rows(seen < #)", "every row sees # keys or more"},
+     {"rows(seen < #)", "a row sees fewer than # keys"}},
     {"most score",
      most_score,
-     {"rows(score >= #)", "a score is # or more", ""},
-     {"!rows(score >= #)", "no score is # or more", ""}},
+     {"rows(score >= #)", "a score is # or more"},
+     {"!rows(score >= #)", "no score is # or more"}},
     {"least score",
      least_score,
-     {"!rows(score < #)", "each row has a score of # or more", ""},
-     {"rows(score < #)", "all scores of a row are below #", ""}},
+     {"!rows(score < #)", "each row has a score of # or more"},
+     {"rows(score < #)", "all scores of a row are below #"}},
     {"most held",
      most_held,
-     {"commands(held >= #)", "a sequence has # tokens or more", ""},
-     {"!commands(held >= #)", "no sequence has # tokens or more", ""}},
+     {"commands(held >= #)", "a sequence has # tokens or more"},
+     {"!commands(held >= #)", "no sequence has # tokens or more"}},
     {"most asked",
      most_asked,
-     {"commands(queries > 0 && held >= #)", "a query comes to # tokens or more",
-      ""},
+     {"commands(queries > 0 && held >= #)",
+      "a query comes to # tokens or more"},
      {"!commands(queries > 0 && held >= #)",
-      "no query comes to # tokens or more", ""}},
+      "no query comes to # tokens or more"}},
     {"most new",
      most_new,
-     {"commands(new >= #)", "# tokens or more come at once", ""},
-     {"!commands(new >= #)", "fewer than # tokens come at once", ""}},
+     {"commands(new >= #)", "# tokens or more come at once"},
+     {"!commands(new >= #)", "fewer than # tokens come at once"}},
     {"most before",
      most_before_new,
-     {"commands(new > 0 && before >= #)", "tokens come after # others or more",
-      ""},
+     {"commands(new > 0 && before >= #)", "tokens come after # others or more"},
      {"!commands(new > 0 && before >= #)",
-      "no tokens come after # others or more", ""}}};
+      "no tokens come after # others or more"}}};
 int64_t rows_of_group(const Shape& s) {
   return s.Hkv == 0 ? 0 : s.H / s.Hkv * s.Tq;
 }
@@ -230,7 +229,8 @@ Term named_term(const ConditionName& name) {
   term.yes = std::string(name.name) + " is given";
   term.no = "no " + std::string(name.name) + " is given";
   for (const Phrase& phrase : phrases_of_names())
-    if (phrase.name == name.name) term.yes = phrase.yes, term.no = phrase.no;
+    if (phrase.name == name.name)
+      term.yes = phrase.yes, term.no = negated(phrase);
   return term;
 }
 
@@ -238,7 +238,7 @@ Term made_term(const Phrase& phrase) {
   Term term;
   term.name = phrase.name;
   term.yes = phrase.yes;
-  term.no = phrase.no;
+  term.no = negated(phrase);
   term.cost = 0.2;
   const Condition condition = *parse_condition(phrase.name).value;
   term.value = [condition](const Situation& situation) {

@@ -10,18 +10,16 @@ namespace {
 // Finds a sentence in recorded answers, under one law. A case of another law
 // also counts for agreement if it was answered unchanged.
 FailsWhere look_in_answers(const Law& law, const Failure& failure,
-                           const KernelUnderTest& kernel, Executor& executor,
-                           const Answered& answered, TimeUse& time) {
+                           const EvidencePool& pool) {
   constexpr int kFewest = 40;        // half of which hold it
   constexpr int kFewestFailing = 6;  // half of which make it
   const bool agreement = &law == &agreement_about(failure.law->domain.subject);
-  Setting setting(law, Setting::Data::kOfPlan, failure.found, kernel);
-  Witness witness(kernel.judged, kernel.index, executor, time,
-                  kMostWhereCases * kCallsOfCase);
+  Setting setting(law, Setting::Data::kOfPlan, failure.found, pool.kernel);
+  Witness witness(pool, kMostWhereCases * kCallsOfCase);
   FailsWhere out;
   out.is_recorded = true;
   std::vector<Sample> samples;
-  for (const AnsweredCase& one : answered) {
+  for (const AnsweredCase& one : *pool.answered) {
     if (std::ssize(samples) >= kMostWhereCases) break;
     const bool fits = agreement ? one.law->domain.subject == law.domain.subject
                                 : one.law == &law;
@@ -37,12 +35,8 @@ FailsWhere look_in_answers(const Law& law, const Failure& failure,
   for (size_t n = 0; n < samples.size(); ++n)
     (n / 2 % 2 == 0 ? heard : held_back).push_back(samples[n]);
   out.hypothesis = simplest_hypotheses(heard, 1)[0];
-  for (const Sample& one : held_back) {
-    ++out.fresh.all;
-    out.fresh.failing += one.failed;
-    out.fresh.right +=
-        out.hypothesis.predicts_failure(one.values) == one.failed;
-  }
+  for (const Sample& one : held_back)
+    out.fresh.add(out.hypothesis.predicts_failure(one.values), one.failed);
   out.setting = setting;
   return out;
 }
@@ -50,16 +44,12 @@ FailsWhere look_in_answers(const Law& law, const Failure& failure,
 }  // namespace
 
 FailsWhere look_where_answers_fail(const Failure& failure,
-                                   const KernelUnderTest& kernel,
-                                   Executor& executor, const Answered& answered,
-                                   TimeUse& time) {
+                                   const EvidencePool& pool) {
   const Law& agreement = agreement_about(failure.law->domain.subject);
-  FailsWhere out =
-      look_in_answers(agreement, failure, kernel, executor, answered, time);
+  FailsWhere out = look_in_answers(agreement, failure, pool);
   return out.setting || failure.law == &agreement
              ? out
-             : look_in_answers(*failure.law, failure, kernel, executor,
-                               answered, time);
+             : look_in_answers(*failure.law, failure, pool);
 }
 
 }  // namespace qkvet::diagnosis

@@ -26,8 +26,8 @@ void score(const KernelUnderTest& kernel, Executor& executor, Scores& scores) {
   std::vector<const Law*> laws;
   for (const std::string& id : kernel.judged.info.fault->killed_by)
     if (const Law* law = find_law(id)) laws.push_back(law);
-  const std::vector<Failure> failures = failures_for_test(
-      kernel, [](size_t) { return open_for_test(QKVET_FAULTY); }, laws, kCases);
+  const std::vector<Failure> failures =
+      failures_for_test(kernel, open_faults, laws, kCases);
   if (failures.empty() || failures[0].judgement.kind == FailureKind::kHang ||
       failures[0].repeats_failed < failures[0].repeats)
     return;
@@ -35,11 +35,11 @@ void score(const KernelUnderTest& kernel, Executor& executor, Scores& scores) {
   TimeUse time;
   const std::clock_t start = std::clock();
   const FailsWhere where =
-      look_where_it_fails(failures[0], kernel, executor, time);
+      look_where_it_fails(failures[0], {kernel, executor, time});
   scores.seconds.push_back(
       static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC + time.kernel);
   const FreshVerdicts fresh =
-      predict_fresh(where, kJudgesSeed, kFresh, kernel, executor, time);
+      predict_fresh(where, kJudgesSeed, kFresh, {kernel, executor, time});
   scores.known += where.is_known();
   scores.right += where.is_known() && fresh.are_right();
   scores.claimed_wrong += where.is_known() && !fresh.are_right();
