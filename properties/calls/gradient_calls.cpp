@@ -131,14 +131,6 @@ PlannedCall backward_call(bool truth, InputEdit edit) {
   return call;
 }
 
-Plan plan_two_gradients(const Case& variant, InputEdit edit) {
-  Plan plan;
-  plan.calls = {backward_call(/*truth=*/true),
-                backward_call(/*truth=*/true, edit)};
-  plan.calls[1].variant = variant;
-  return plan;
-}
-
 void compare_gradients_with_truth(const JudgeInput& input, const CallView& call,
                                   Judgement& judgement) {
   const GradientTruth& known = *call.truth->gradient;
@@ -239,15 +231,6 @@ void compare_gradients_within_bounds(const JudgeInput& input,
                                    judgement);
          });
   }
-}
-
-void compare_gradients_as_claimed(const JudgeInput& input,
-                                  const GradientPair& pair, uint64_t flag,
-                                  Judgement& judgement) {
-  if (claims_same_bits(input.kernel, flag))
-    compare_gradients_bit_for_bit(input, pair, judgement);
-  else
-    compare_gradients_within_bounds(input, pair, judgement);
 }
 
 Case with_moderate_data(Case value) {

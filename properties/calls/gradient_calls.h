@@ -51,8 +51,6 @@ std::vector<double> read_gradient(const JudgeInput& input, const CallView& call,
 
 // One call, with an edit; `truth`: oracle and bound.
 PlannedCall backward_call(bool truth, InputEdit edit = nullptr);
-// Two calls with their truths; the second is `variant` with `edit`.
-Plan plan_two_gradients(const Case& variant, InputEdit edit);
 
 // Every gradient of the call against the oracle's.
 void compare_gradients_with_truth(const JudgeInput& input, const CallView& call,
@@ -81,12 +79,6 @@ void compare_gradients_bit_for_bit(const JudgeInput& input,
 void compare_gradients_within_bounds(const JudgeInput& input,
                                      const GradientPair& pair,
                                      Judgement& judgement);
-// Bit for bit if the kernel claims it by this QKVET_FLAG_*; otherwise each
-// within its own bound, which needs their truth.
-void compare_gradients_as_claimed(const JudgeInput& input,
-                                  const GradientPair& pair, uint64_t flag,
-                                  Judgement& judgement);
-
 // The same case with data of moderate size, so that no score overflows.
 Case with_moderate_data(Case value);
 

@@ -241,6 +241,19 @@ void keep_nearest(Judgement& judgement, const Judgement& other) {
   judgement.worst_ratio = other.worst_ratio;
 }
 
+void add_judgement(const Judgement& part, Judgement& judgement) {
+  judgement.compared += part.compared;
+  judgement.vacuous += part.vacuous;
+  keep_nearest(judgement, part);
+  if (part.verdict == Verdict::kFailed) {
+    judgement.verdict = part.verdict;
+    judgement.finding = part.finding;
+  } else if (judgement.verdict == Verdict::kPassed) {
+    judgement.verdict = part.verdict;
+    judgement.reason = part.reason;
+  }
+}
+
 void add_failure(Judgement& judgement, Finding finding) {
   if (note_if_outdone(judgement, finding.ratio)) return;
   judgement.verdict = Verdict::kFailed;

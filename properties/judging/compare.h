@@ -90,6 +90,9 @@ void keep_ratio(Judgement& judgement, double ratio);
 // Keeps the nearer of the two.
 void keep_nearest(Judgement& judgement, const Judgement& other);
 
+// Adds what a part of a law has found.
+void add_judgement(const Judgement& part, Judgement& judgement);
+
 // Keeps the finding with the largest ratio; the first among equals.
 void add_failure(Judgement& judgement, Finding finding);
 

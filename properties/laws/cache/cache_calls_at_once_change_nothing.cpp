@@ -2,8 +2,8 @@
 // Two stories one by one and at once, each with a cache of its own
 // (core/door/door_threads.cpp): that of the case, and the same one with each
 // sequence replaced by the previous one, which has other tokens.
+#include "properties/calls/subject_calls.h"
 #include "properties/judging/compare.h"
-#include "properties/run/at_once.h"
 #include "properties/sequences/story_calls.h"
 
 namespace qkvet::properties {
@@ -50,6 +50,25 @@ void compare_lengths(const JudgeInput& input, size_t n, Judgement& judgement) {
   add_failure(judgement, std::move(finding));
 }
 
+void compare_output(const JudgeInput& input, size_t n, TensorName tensor,
+                    Judgement& judgement) {
+  const CallView& call = input.calls[n];
+  const Shape shape = step_case(input.value, *call.planned->snapshot).shape;
+  const Dtype of_o = input.value.o_dtype;
+  Judgement own;
+  compare_calls_bit_for_bit(
+      input, pair_at_once(input, n), tensor,
+      tensor == TensorName::kO ? of_o : lse_dtype(of_o),
+      [&](int64_t at) {
+        return command_place(call) + ": " + element_name(tensor, shape, at);
+      },
+      own);
+  judgement.compared += own.compared;
+  if (!own.finding) return;
+  own.finding->call = n + 1;
+  add_failure(judgement, std::move(*own.finding));
+}
+
 Judgement judge(const JudgeInput& input) {
   Judgement judgement;
   for (size_t n = 0; n < input.calls.size() / 2; ++n) {
@@ -57,16 +76,8 @@ Judgement judge(const JudgeInput& input) {
     compare_lengths(input, n, judgement);
     const Snapshot& snapshot = *call.planned->snapshot;
     if (snapshot.queries == 0) continue;
-    const Shape shape = step_case(input.value, snapshot).shape;
     for (const TensorName tensor : {TensorName::kO, TensorName::kLse})
-      compare_alone_with_at_once(
-          input, n, tensor,
-          tensor == TensorName::kO ? input.value.o_dtype
-                                   : lse_dtype(input.value.o_dtype),
-          [&](int64_t at) {
-            return command_place(call) + ": " + element_name(tensor, shape, at);
-          },
-          judgement);
+      compare_output(input, n, tensor, judgement);
   }
   return judgement;
 }

@@ -4,10 +4,9 @@
 // removed or changed, or with more capacity.
 #include <optional>
 
-#include "properties/calls/call_pairs.h"
 #include "properties/calls/other_calls.h"
+#include "properties/calls/subject_calls.h"
 #include "properties/judging/compare.h"
-#include "properties/run/at_once.h"
 #include "properties/sequences/story_calls.h"
 
 namespace qkvet::properties {
@@ -66,14 +65,18 @@ void compare_command(const JudgeInput& input, size_t first, size_t second,
   if (snapshot.queries == 0) return;
   const Shape shape = step_case(input.value, snapshot).shape;
   const Dtype of_o = input.value.o_dtype;
+  CallPair pair;
+  pair.first = first;
+  pair.second = second;
+  pair.first_name = "before";
+  pair.second_name = name;
   for (const TensorName tensor : {TensorName::kO, TensorName::kLse})
     compare_calls_bit_for_bit(
-        input, first, second, tensor,
-        tensor == TensorName::kO ? of_o : lse_dtype(of_o),
+        input, pair, tensor, tensor == TensorName::kO ? of_o : lse_dtype(of_o),
         [&](int64_t at) {
           return command_place(before) + ": " + element_name(tensor, shape, at);
         },
-        "before", name, judgement);
+        judgement);
 }
 
 // The number of the story's calls: up to the second create.

@@ -7,8 +7,6 @@
 namespace qkvet::properties {
 namespace of_merge_of_empty_states_is_empty {
 
-Case constrain(Case value) { return constrain_merge(std::move(value)); }
-
 // Every other row sees no key; the o of its states stays.
 bool is_emptied(int64_t t) { return t % 2 == 0; }
 
@@ -86,7 +84,7 @@ extern constinit const Law merge_of_empty_states_is_empty{
     "declares nothing, (d) it needs no oracle",
     20,
     Domain{.subject = Subject::kMerge, .allows = kAllowRaggedMerge},
-    of_merge_of_empty_states_is_empty::constrain,
+    with_states<1>,
     of_merge_of_empty_states_is_empty::plan,
     of_merge_of_empty_states_is_empty::judge};
 

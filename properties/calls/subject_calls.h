@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// The call of a case and its outputs, whatever its subject is: for laws that
+// exist for several subjects. A case about a cache has stories instead.
+#ifndef QKVET_PROPERTIES_CALLS_SUBJECT_CALLS_H_
+#define QKVET_PROPERTIES_CALLS_SUBJECT_CALLS_H_
+
+#include <functional>
+#include <string>
+
+#include "properties/calls/call_pairs.h"
+
+namespace qkvet::properties {
+
+// The call with its truth, and with lse where the kernel has it.
+PlannedCall plain_call(const Case& value, const KernelInfo& kernel);
+// The call with all outputs of the kernel, and without its truth.
+PlannedCall whole_call(const Case& value, const KernelInfo& kernel);
+
+// Requires all outputs of two calls to have the same bits, as far as they are
+// judged; NaN is NaN and +0 is -0.
+void compare_all_bits(const JudgeInput& input, const CallPair& pair,
+                      Judgement& judgement);
+
+// The same for one output. `name` names an element.
+void compare_calls_bit_for_bit(const JudgeInput& input, const CallPair& pair,
+                               TensorName output, Dtype dtype,
+                               const std::function<std::string(int64_t)>& name,
+                               Judgement& judgement);
+
+// "", or why laws about calls at once do not apply to the kernel.
+std::string not_at_once_reason(const KernelInfo& kernel);
+
+// All calls of the plan once more, at once: call n is then compared with call n
+// + half of them.
+void add_at_once(Plan& plan);
+CallPair pair_at_once(const JudgeInput& input, size_t n);
+
+}  // namespace qkvet::properties
+
+#endif  // QKVET_PROPERTIES_CALLS_SUBJECT_CALLS_H_
