@@ -32,8 +32,8 @@ void write_visible_pairs(const Case& value, int64_t argument, Inputs& inputs);
 // another one from it.
 Case with_hidden_keys(Case value);
 // For relations about one such row ((b * H + h) * Tq + i), chosen by the seed:
-// the argument of the second call, whose edit changes the keys that are hidden
-// from the row; and only that row, at its own place.
+// the argument of the second call. Its edit changes the keys that are hidden
+// from the row; only that row is compared, at its own place.
 void plan_hidden_keys(const Case& value, const KernelInfo& kernel, Plan& plan);
 void only_row_of_call(const JudgeInput& input, CallPair& pair);
 // Calls visit(n) with the index [B,Hkv,Tk] of each key that the row does not

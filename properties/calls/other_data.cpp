@@ -61,4 +61,8 @@ void put_all_other_data(const Case& value, int64_t, Inputs& inputs) {
   for (double& d : inputs.d_y) d *= 2;
 }
 
+void zero_queries(const Case&, int64_t, Inputs& inputs) {
+  for (double& x : inputs.q) x = std::isnan(x) ? x : 0;
+}
+
 }  // namespace qkvet::properties

@@ -20,6 +20,9 @@ void put_other_data(const Case& value, const Changes& changes, Inputs& inputs);
 // For all heads; of a layer another x and dy.
 void put_all_other_data(const Case& value, int64_t argument, Inputs& inputs);
 
+// Equal scores. NaN beyond the lengths stays NaN.
+void zero_queries(const Case& value, int64_t argument, Inputs& inputs);
+
 }  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_CALLS_OTHER_DATA_H_

@@ -16,6 +16,15 @@ PlannedCall plain_call(const Case& value, const KernelInfo& kernel);
 // The call with all outputs of the kernel, and without its truth.
 PlannedCall whole_call(const Case& value, const KernelInfo& kernel);
 
+// Plans for laws about one call: with this edit, and its truth.
+template <InputEdit edit>
+Plan plan_one_call(const Case& value, const KernelInfo& kernel) {
+  Plan plan;
+  plan.calls = {plain_call(value, kernel)};
+  plan.calls[0].edit = edit;
+  return plan;
+}
+
 // Requires all outputs of two calls to have the same bits, as far as they are
 // judged; NaN is NaN and +0 is -0.
 void compare_all_bits(const JudgeInput& input, const CallPair& pair,

@@ -222,6 +222,29 @@ std::string element_name(TensorName tensor, const Shape& s, int64_t n) {
   return text + "]";
 }
 
+void compare_sum_with_one(const Shape& shape, int64_t n, double sum,
+                          double bound, Judgement& judgement) {
+  if (bound == std::numeric_limits<double>::infinity()) {
+    ++judgement.vacuous;
+    return;
+  }
+  const double error = std::fabs(sum - 1);
+  ++judgement.compared;
+  if (error <= bound)
+    return keep_ratio(judgement, error == 0 ? 0 : error / bound);
+  Finding finding;
+  finding.where =
+      "sum over j of " +
+      element_name(TensorName::kLse, shape, n).replace(0, 3, "weights");
+  finding.expected = "1";
+  finding.actual = number_text(sum, Dtype::kF64);
+  finding.allowed = number_text(1 - bound, Dtype::kF64) + " .. " +
+                    number_text(1 + bound, Dtype::kF64);
+  finding.ratio = error > 0 ? error / bound
+                            : std::numeric_limits<double>::infinity();  // NaN
+  add_failure(judgement, std::move(finding));
+}
+
 int32_t number_of_call(const JudgeInput& input, const CallView& call) {
   for (size_t i = 0; i < input.calls.size(); ++i)
     if (input.calls[i].planned == call.planned) return static_cast<int32_t>(i);

@@ -61,6 +61,12 @@ void compare_lse_with_known(const JudgeInput& input, const CallView& call,
 void compare_with_zero(TensorName tensor, const Shape& shape, int64_t n,
                        double actual, Dtype dtype, Judgement& judgement);
 
+// The weights of row n of [B,H,Tq], added up, which must be 1 within the bound.
+// Infinite: scores overflow on the way, and the weights may be anything,
+// including NaN.
+void compare_sum_with_one(const Shape& shape, int64_t n, double sum,
+                          double bound, Judgement& judgement);
+
 // One number that was computed in two ways, each within its own bound and its
 // own rounding to storage.
 struct TwoWays {

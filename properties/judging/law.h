@@ -298,7 +298,7 @@ struct Domain {
 };
 
 // The first call is the case as it is, and every further one a change of it
-// that changes nothing, or nothing but what `pair` maps.
+// that changes nothing, or moves the answer as `pair` maps it.
 struct Relation {
   const char* first = "";   // "a window"
   const char* second = "";  // "a mask of the same pairs"
@@ -320,8 +320,8 @@ struct Relation {
   // Further calls, arguments, and when the law does not apply.
   void (*more_plan)(const Case& value, const KernelInfo& kernel,
                     Plan& plan) = nullptr;
-  // Where an element of the first call is found in call `pair.second`, and
-  // names that depend on the case.
+  // The place of an element of the first call in call `pair.second`, and names
+  // that depend on the case.
   void (*pair)(const JudgeInput& input, CallPair& pair) = nullptr;
   void (*gradient_pair)(const JudgeInput& input, GradientPair& pair) = nullptr;
 };

@@ -18,8 +18,6 @@
 namespace qkvet::properties {
 namespace of_reads_only_its_inputs {
 
-Case constrain(Case value) { return value; }
-
 // In f16 a stage may overflow on the path of one placement and not on that of
 // another: the bound shows where that is allowed.
 Plan plan(const Case& value, const KernelInfo& kernel) {
@@ -122,7 +120,7 @@ extern constinit const Law reads_only_its_inputs{
     10,
     Domain{.allows = kAllowAll | QKVET_OPTION_EMPTY_EXTENTS |
                      QKVET_OPTION_KEY_LISTS | kAllowFields},
-    of_reads_only_its_inputs::constrain,
+    as_it_is,
     of_reads_only_its_inputs::plan,
     of_reads_only_its_inputs::judge};
 

@@ -4,7 +4,6 @@
 // far tighter than agreement's: a lost or doubled key, a denominator over the
 // wrong keys or a missing rescale shows at once.
 #include <cmath>
-#include <limits>
 
 #include "properties/judging/compare.h"
 #include "properties/judging/law.h"
@@ -46,29 +45,8 @@ void judge_returned_weights(const JudgeInput& input, Judgement& judgement) {
     double sum = 0;  // in double: its own error is far below the bound
     for (int64_t j = 0; j < s.Tk; ++j)
       sum += weights[row * static_cast<size_t>(s.Tk) + static_cast<size_t>(j)];
-    const double bound = call.truth->bound->row_sum[row];
-    // Scores that overflow on the way: the weights may be anything, including
-    // NaN.
-    if (bound == std::numeric_limits<double>::infinity()) {
-      ++judgement.vacuous;
-      continue;
-    }
-    const double error = std::fabs(sum - 1);
-    ++judgement.compared;
-    if (error <= bound) {
-      keep_ratio(judgement, error == 0 ? 0 : error / bound);
-      continue;
-    }
-    Finding finding;
-    finding.where = "sum over j of " +
-                    element_name(TensorName::kLse, s, static_cast<int64_t>(row))
-                        .replace(0, 3, "weights");
-    finding.expected = "1";
-    finding.actual = number_text(sum, Dtype::kF64);
-    finding.allowed = number_text(1 - bound, Dtype::kF64) + " .. " +
-                      number_text(1 + bound, Dtype::kF64);
-    finding.ratio = error > 0 ? error / bound : INFINITY;
-    add_failure(judgement, std::move(finding));
+    compare_sum_with_one(s, static_cast<int64_t>(row), sum,
+                         call.truth->bound->row_sum[row], judgement);
   }
 }
 

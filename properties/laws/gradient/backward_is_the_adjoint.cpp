@@ -4,6 +4,7 @@
 // gradient of that row in that direction. The change is found by carrying dual
 // numbers through a forward pass, so that no formula of a gradient is trusted.
 #include "properties/calls/gradient_calls.h"
+#include "properties/calls/subject_calls.h"
 #include "properties/conventions/constrain.h"
 #include "properties/judging/gradient_judging.h"
 
@@ -104,14 +105,6 @@ void compare_move(const JudgeInput& input, const Move& move,
   add_failure(judgement, std::move(*finding));
 }
 
-Case constrain(Case value) { return value; }
-
-Plan plan(const Case&, const KernelInfo&) {
-  Plan plan;
-  plan.calls.push_back(backward_call(/*truth=*/true));
-  return plan;
-}
-
 Judgement judge(const JudgeInput& input) {
   Judgement judgement;
   for (const TensorName tensor : kGradients)
@@ -135,8 +128,8 @@ extern constinit const Law backward_is_the_adjoint{
     "that both references have",
     90,
     Domain{.subject = Subject::kBackward, .allows = kAllowGradients},
-    of_backward_is_the_adjoint::constrain,
-    of_backward_is_the_adjoint::plan,
+    as_it_is,
+    plan_one_call<nullptr>,
     of_backward_is_the_adjoint::judge};
 
 }  // namespace qkvet::properties

@@ -11,8 +11,6 @@
 namespace qkvet::properties {
 namespace of_backward_reads_only_its_inputs {
 
-Case constrain(Case value) { return value; }
-
 // In f16 a stage may overflow on the path of one placement and not on that of
 // another: the bound shows where that is allowed.
 Plan plan(const Case& value, const KernelInfo& kernel) {
@@ -75,7 +73,7 @@ extern constinit const Law backward_reads_only_its_inputs{
     10,
     Domain{.subject = Subject::kBackward,
            .allows = kAllowGradients | QKVET_OPTION_EMPTY_EXTENTS},
-    of_backward_reads_only_its_inputs::constrain,
+    as_it_is,
     of_backward_reads_only_its_inputs::plan,
     of_backward_reads_only_its_inputs::judge};
 

@@ -2,9 +2,6 @@
 // The weights that a layer returns: those of a row sum to one. The errors of
 // the scores cancel in the sum, so its bound is far tighter than that of a
 // single weight.
-#include <cmath>
-#include <limits>
-
 #include "properties/calls/layer_calls.h"
 #include "properties/calls/layer_stages.h"
 #include "properties/judging/compare.h"
@@ -28,36 +25,6 @@ Plan plan(const Case&, const KernelInfo& kernel) {
   return plan;
 }
 
-// "weights[b=0,h=1,i=2]"
-std::string row_name(const Shape& s, size_t row) {
-  return "sum over j of " +
-         element_name(TensorName::kLse, s, static_cast<int64_t>(row))
-             .replace(0, 3, "weights");
-}
-
-void judge_row(double sum, double bound, const std::string& name,
-               Judgement& judgement) {
-  if (bound == std::numeric_limits<double>::infinity()) {
-    ++judgement.vacuous;
-    return;
-  }
-  ++judgement.compared;
-  const double error = std::fabs(sum - 1);
-  if (error <= bound) {
-    keep_ratio(judgement, error > 0 ? error / bound : 0);
-    return;
-  }
-  Finding finding;
-  finding.where = name;
-  finding.expected = "1";
-  finding.actual = number_text(sum, Dtype::kF64);
-  finding.allowed = number_text(1 - bound, Dtype::kF64) + " .. " +
-                    number_text(1 + bound, Dtype::kF64);
-  finding.ratio = error > 0 ? error / bound
-                            : std::numeric_limits<double>::infinity();  // NaN
-  add_failure(judgement, std::move(finding));
-}
-
 Judgement judge(const JudgeInput& input) {
   Judgement judgement;
   const CallView& call = input.calls[0];
@@ -70,7 +37,8 @@ Judgement judge(const JudgeInput& input) {
     double sum = 0;  // in double: its own error is far below the bound
     for (size_t j = 0; j < static_cast<size_t>(s.Tk); ++j)
       sum += weights[row * static_cast<size_t>(s.Tk) + j];
-    judge_row(sum, attended.bound.row_sum[row], row_name(s, row), judgement);
+    compare_sum_with_one(s, static_cast<int64_t>(row), sum,
+                         attended.bound.row_sum[row], judgement);
   }
   return judgement;
 }

@@ -6,6 +6,7 @@
 #include "properties/calls/layer_calls.h"
 #include "properties/calls/layer_gradient_answer.h"
 #include "properties/calls/layer_gradient_calls.h"
+#include "properties/calls/subject_calls.h"
 #include "properties/conventions/constrain.h"
 #include "properties/judging/gradient_judging.h"
 
@@ -91,12 +92,6 @@ void compare_move(const JudgeInput& input, const Move& move,
   add_failure(judgement, std::move(*finding));
 }
 
-Plan plan(const Case&, const KernelInfo&) {
-  Plan plan;
-  plan.calls.push_back(layer_backward_call(/*truth=*/true));
-  return plan;
-}
-
 Judgement judge(const JudgeInput& input) {
   Judgement judgement;
   for (const TensorName tensor : kLayerGradients) {
@@ -126,7 +121,7 @@ extern constinit const Law layer_backward_is_the_adjoint{
     40,
     Domain{.subject = Subject::kLayerBackward, .allows = kLayerOptions},
     constrain_layer,
-    of_layer_backward_is_the_adjoint::plan,
+    plan_one_call<nullptr>,
     of_layer_backward_is_the_adjoint::judge};
 
 }  // namespace qkvet::properties

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "properties/calls/merge_calls.h"
+#include "properties/calls/subject_calls.h"
 #include "properties/judging/compare.h"
 
 namespace qkvet::properties {
@@ -17,10 +18,6 @@ void empty_rows(const Case& value, int64_t, Inputs& inputs) {
     for (int64_t n = 0; n < s.Tk; ++n)
       inputs.bias[static_cast<size_t>(place_of_state(s, t, h, n))] = kEmptyLse;
   });
-}
-
-Plan plan(const Case&, const KernelInfo&) {
-  return plan_merge_edit(empty_rows);
 }
 
 void add_wrong(const JudgeInput& input, TensorName tensor, int64_t n,
@@ -85,7 +82,7 @@ extern constinit const Law merge_of_empty_states_is_empty{
     20,
     Domain{.subject = Subject::kMerge, .allows = kAllowRaggedMerge},
     with_states<1>,
-    of_merge_of_empty_states_is_empty::plan,
+    plan_one_call<of_merge_of_empty_states_is_empty::empty_rows>,
     of_merge_of_empty_states_is_empty::judge};
 
 }  // namespace qkvet::properties

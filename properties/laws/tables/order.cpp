@@ -131,11 +131,6 @@ void find_key_gradient(const JudgeInput& input, GradientPair& pair) {
 
 // ---- Batch elements
 
-Case with_two_of_batch(Case value) {
-  value.shape.B = std::max<int64_t>(value.shape.B, 2);
-  return value;
-}
-
 void move_members(const Case& value, int64_t, Inputs& inputs) {
   for (std::vector<double>* tensor : {&inputs.q, &inputs.k, &inputs.v})
     permute_members(value, *tensor);
@@ -284,7 +279,7 @@ constexpr Law kRows[] = {
      .domain = {.allows = QKVET_OPTION_WINDOW | QKVET_OPTION_SOFTCAP |
                           QKVET_OPTION_SINK | QKVET_OPTION_ALIBI |
                           kOptionLayout | kAllowServing},
-     .constrain = with_two_of_batch,
+     .constrain = with_two_in_batch,
      .relation = {.first = "members in order",
                   .second = "members permuted",
                   .looks =

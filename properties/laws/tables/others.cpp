@@ -44,11 +44,6 @@ void other_members(const Case& value, int64_t, Inputs& inputs) {
       value, [&](int64_t b, int64_t) { return b != kept; }, inputs);
 }
 
-Case with_two_members_at_least(Case value) {
-  value.shape.B = std::max<int64_t>(value.shape.B, 2);
-  return value;
-}
-
 void only_kept_member(const JudgeInput& input, CallPair& pair) {
   pair.map = [kept = kept_member(input.value)](const Element& at) {
     return at.b == kept ? std::optional(at) : std::nullopt;
@@ -200,7 +195,7 @@ constexpr Law kRows[] = {
      .domain = {.allows = QKVET_OPTION_ROPE | QKVET_OPTION_WINDOW |
                           QKVET_OPTION_MASK | QKVET_OPTION_LENGTHS |
                           kAllowScores | kOptionLayout | kAllowServing},
-     .constrain = with_two_members_at_least,
+     .constrain = with_two_in_batch,
      .relation = {.first = "before",
                   .second = "after the others changed",
                   .looks = "data of another batch member reaches this one",

@@ -311,6 +311,7 @@ constexpr Law kRows[] = {
                            "all of its branch or of the history",
                   .more_plan = plan_parts_of<FieldPart::kBranch>,
                   .pair = rows_of_part}},
+
 };
 
 }  // namespace of_parts

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "properties/calls/merge_calls.h"
+#include "properties/calls/subject_calls.h"
 #include "properties/judging/law_texts.h"
 
 namespace qkvet::properties {
@@ -42,11 +43,6 @@ void repeat_first(const Case& value, int64_t, Inputs& inputs) {
   });
 }
 
-template <InputEdit edit>
-Plan plan(const Case&, const KernelInfo&) {
-  return plan_merge_edit(edit);
-}
-
 Judgement judge_picked(const JudgeInput& input) {
   Judgement judgement;
   compare_with_states(input, picked_state, /*lse_offset=*/0, judgement);
@@ -76,7 +72,7 @@ constexpr Law kRows[] = {
      .rank = 40,
      .domain = {.subject = Subject::kMerge, .allows = kAllowRaggedMerge},
      .constrain = with_states<2>,
-     .own_plan = plan<raise_one>,
+     .own_plan = plan_one_call<raise_one>,
      .own_judge = judge_picked},
     {.id = "empty_states_change_nothing",
      .sentence =
@@ -89,7 +85,7 @@ constexpr Law kRows[] = {
      .rank = 30,
      .domain = {.subject = Subject::kMerge, .allows = kAllowRaggedMerge},
      .constrain = with_states<2>,
-     .own_plan = plan<leave_one>,
+     .own_plan = plan_one_call<leave_one>,
      .own_judge = judge_picked},
     {.id = "equal_states_keep_o_and_add_up",
      .sentence =
@@ -103,7 +99,7 @@ constexpr Law kRows[] = {
      .rank = 50,
      .domain = {.subject = Subject::kMerge, .allows = kAllowMerge},
      .constrain = with_states<2>,
-     .own_plan = plan<repeat_first>,
+     .own_plan = plan_one_call<repeat_first>,
      .own_judge = judge_first},
 };
 
