@@ -30,7 +30,7 @@ PAGE = ROOT / "ci" / "times.md"
 BEGIN, END = "<!-- compile times -->\n", "<!-- end of compile times -->"
 LEVELS = ("-fsyntax-only", "-O0", "-O1", "-O2", "-O3")
 # One of each kind: a law, the runner, a command with JSON, a kernel.
-SAMPLES = ("properties/laws/attention/rope_sees_only_distances.cpp", "properties/run/runner.cpp",
+SAMPLES = ("properties/laws/attention/rows_stay_in_hull.cpp", "properties/run/runner.cpp",
            "cli/commands/check.cpp", "cli/reproduce/plan_text.cpp",
            "reference/bound/bound_scores.cpp", "impl/avx2/flash_kernel.cpp")
 

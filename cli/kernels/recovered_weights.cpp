@@ -169,7 +169,7 @@ RecoveredWeights ask_attention(const Case& value, const Inputs& inputs,
   if (count > kMostAsked) out.how = too_many(count, s.dv);
   if (count < 1 || count > kMostAsked) return out;
   Law law = agreement_about(Subject::kAttention);
-  law.plan = plan_attention;
+  law.own_plan = plan_attention;
   TimeUse time;
   CaseWork work(law, value, /*with_twin=*/false, time);
   work.take_inputs(inputs);
@@ -213,7 +213,7 @@ RecoveredWeights ask_layer(const Case& value, const Inputs& inputs,
     out.how = too_many(count, s.dv);
   if (count < 1 || !out.how.empty()) return out;
   Law law = agreement_about(Subject::kLayer);
-  law.plan = plan_layer;
+  law.own_plan = plan_layer;
   TimeUse time;
   CaseWork work(law, value, /*with_twin=*/false, time);
   work.take_inputs(inputs);

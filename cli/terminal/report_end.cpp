@@ -9,9 +9,9 @@
 #include "cli/terminal/report_parts.h"
 #include "core/capability/declaration.h"
 #include "core/capability/paths.h"
+#include "properties/calls/subject_calls.h"
 #include "properties/cases/small_scope.h"
 #include "properties/conventions/domain.h"
-#include "properties/run/at_once.h"
 #include "report/pairs_text.h"
 
 namespace qkvet::cli {

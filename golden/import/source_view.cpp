@@ -54,7 +54,7 @@ JudgedKernel source_kernel(const GoldenSet& set) {
 const Law& agreement_of_source(Subject subject) {
   static const Law first_merge = [] {
     Law law = agreement_about(Subject::kMerge);
-    law.plan = [](const Case& value, const KernelInfo& kernel) {
+    law.own_plan = [](const Case& value, const KernelInfo& kernel) {
       Plan plan = agreement_about(Subject::kMerge).plan(value, kernel);
       plan.calls.resize(1);
       return plan;

@@ -57,43 +57,6 @@ void walk(const JudgeInput& input, const CallPair& pair, Outputs tensors,
 
 }  // namespace
 
-Plan plan_pair(const KernelInfo& kernel, InputEdit edit, int64_t argument) {
-  Plan plan;
-  PlannedCall call;
-  call.want_lse = wants_lse(kernel);
-  call.needs_truth = true;
-  plan.calls.push_back(call);
-  call.edit = edit;
-  call.argument = argument;
-  plan.calls.push_back(call);
-  return plan;
-}
-
-Plan plan_bitwise_pair(const KernelInfo& kernel, InputEdit edit,
-                       int64_t argument) {
-  Plan plan = plan_pair(kernel, edit, argument);
-  plan.unsupported = nondeterministic_reason(kernel);
-  for (PlannedCall& call : plan.calls) call.needs_truth = false;
-  return plan;
-}
-
-Plan plan_power_of_two(const KernelInfo& kernel, InputEdit edit) {
-  Plan plan = plan_pair(kernel, edit);
-  for (PlannedCall& call : plan.calls)
-    call.needs_truth =
-        !claims_same_bits(kernel, QKVET_FLAG_POWER_OF_TWO_INVARIANT);
-  return plan;
-}
-
-Plan plan_same_rows(const KernelInfo& kernel, InputEdit edit,
-                    int64_t argument) {
-  Plan plan = plan_pair(kernel, edit, argument);
-  plan.calls[0].needs_truth =
-      !claims_same_bits(kernel, QKVET_FLAG_OTHER_DATA_INVARIANT);
-  plan.calls[1].needs_truth = false;
-  return plan;
-}
-
 void compare_bit_for_bit(const JudgeInput& input, const CallPair& pair,
                          Judgement& judgement, Outputs tensors) {
   const auto visit = [&](const CallOutput& first, size_t n,
@@ -188,23 +151,6 @@ void compare_within_first_bound(const JudgeInput& input, const CallPair& pair,
     return finding;
   };
   walk(input, pair, tensors, judgement, visit);
-}
-
-void compare_same_rows(const JudgeInput& input, const CallPair& pair,
-                       Judgement& judgement) {
-  const bool claimed =
-      claims_same_bits(input.kernel, QKVET_FLAG_OTHER_DATA_INVARIANT);
-  const auto compare =
-      claimed ? compare_bit_for_bit : compare_within_first_bound;
-  compare(input, pair, judgement, {});
-}
-
-void compare_as_claimed(const JudgeInput& input, const CallPair& pair,
-                        uint64_t flags, Judgement& judgement, Outputs tensors) {
-  const auto compare = claims_same_bits(input.kernel, flags)
-                           ? compare_bit_for_bit
-                           : compare_within_bounds;
-  compare(input, pair, judgement, tensors);
 }
 
 bool claims_same_bits(const KernelInfo& kernel, uint64_t flags) {

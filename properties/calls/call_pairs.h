@@ -18,6 +18,7 @@ struct CallPair {
   size_t second = 1;
   const char* first_name = "";   // "in one call"
   const char* second_name = "";  // "in the other order"
+  std::string second_text;       // instead of it, if it depends on the case
   ElementMap map = nullptr;      // null: the same place
   // o of the second, or its gradients, are this times the first's.
   double factor = 1;
@@ -25,23 +26,6 @@ struct CallPair {
   std::function<double(const Element&)> lse_offset = nullptr;
   const char* looks = "";
 };
-
-// The case as it is, and with an edit; both with lse and with their truth.
-Plan plan_pair(const KernelInfo& kernel, InputEdit edit, int64_t argument = 0);
-// The same without truth: for bitwise comparisons, which are never made of
-// kernels that declare themselves nondeterministic.
-Plan plan_bitwise_pair(const KernelInfo& kernel, InputEdit edit,
-                       int64_t argument = 0);
-
-// The case as it is, and with an edit of data that the compared rows do not
-// see, for compare_same_rows().
-Plan plan_same_rows(const KernelInfo& kernel, InputEdit edit,
-                    int64_t argument = 0);
-
-// The case as it is, and with an edit that a power of two undoes, for
-// compare_as_claimed() by power_of_two_invariant: with truth if that is not
-// claimed.
-Plan plan_power_of_two(const KernelInfo& kernel, InputEdit edit);
 
 // These compare outputs of two calls, by default all that both returned: of
 // attention, of its gradient, or of a merge. Elements that do not count, and
@@ -61,18 +45,8 @@ void compare_within_bounds(const JudgeInput& input, const CallPair& pair,
 void compare_within_first_bound(const JudgeInput& input, const CallPair& pair,
                                 Judgement& judgement, Outputs tensors = {});
 
-// Rows of two calls that see the same: bit for bit if the kernel claims that no
-// other number chooses a path (other_data_invariant); otherwise the second
-// within the bound of the first.
-void compare_same_rows(const JudgeInput& input, const CallPair& pair,
-                       Judgement& judgement);
-
-// Bit for bit if the kernel claims it by these QKVET_FLAG_*; otherwise each
-// within its own bound, which needs their truth.
-void compare_as_claimed(const JudgeInput& input, const CallPair& pair,
-                        uint64_t flags, Judgement& judgement,
-                        Outputs tensors = {});
-// Whether it does: by all of the flags, and by being deterministic.
+// Whether the kernel claims the same bits: by all of these QKVET_FLAG_*, and by
+// being deterministic.
 bool claims_same_bits(const KernelInfo& kernel, uint64_t flags);
 
 // "", or why the kernel is not judged bitwise.

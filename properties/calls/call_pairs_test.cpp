@@ -251,10 +251,15 @@ TEST(CallPairs, OtherHeadsOfAGradientMayRoundOtherwiseWhereNothingIsClaimed) {
 
 TEST(CallPairs, BitwiseOnesAreNotAskedOfTheNondeterministic) {
   KernelInfo kernel = FakeExecutor::info();
-  EXPECT_EQ(plan_bitwise_pair(kernel, nullptr).unsupported, "");
+  const auto unsupported = [&](const char* law) {
+    return find_law(law)
+        ->plan(*parse_case("f32,B1,H1,Tq2,Tk2,d2").value, kernel)
+        .unsupported;
+  };
+  EXPECT_EQ(unsupported("same_call_same_bits"), "");
   kernel.capabilities.flags = QKVET_FLAG_NONDETERMINISTIC;
-  EXPECT_NE(plan_bitwise_pair(kernel, nullptr).unsupported, "");
-  EXPECT_EQ(plan_pair(kernel, nullptr).unsupported, "");
+  EXPECT_NE(unsupported("same_call_same_bits"), "");
+  EXPECT_EQ(unsupported("other_rows_change_nothing"), "");
 }
 
 // The row is found by counting keys, and its hidden keys pair by pair.

@@ -17,14 +17,6 @@ PlannedCall layer_backward_call(bool truth, InputEdit edit) {
   return call;
 }
 
-Plan plan_two_gradients(const Case& variant, InputEdit edit) {
-  Plan plan;
-  plan.calls = {backward_call(/*truth=*/true),
-                backward_call(/*truth=*/true, edit)};
-  plan.calls[1].variant = variant;
-  return plan;
-}
-
 Case with_moderate_data(Case value) {
   const auto moderate = [](Recipe& recipe) {
     switch (recipe.kind) {

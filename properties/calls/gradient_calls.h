@@ -18,9 +18,6 @@ inline constexpr uint64_t kAllowGradients =
 // One call, with an edit; `truth`: oracle and bound.
 PlannedCall backward_call(bool truth, InputEdit edit = nullptr);
 PlannedCall layer_backward_call(bool truth, InputEdit edit = nullptr);
-// Two calls with their truths; the second is `variant` with `edit`.
-Plan plan_two_gradients(const Case& variant, InputEdit edit);
-
 // The same case with data of moderate size, so that no score overflows.
 Case with_moderate_data(Case value);
 

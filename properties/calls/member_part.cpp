@@ -14,6 +14,15 @@ namespace {
 
 using Places = std::vector<int64_t>;
 
+// Some queries and some keys of one member, in ascending order, and the causal
+// rule among them.
+struct MaskedPart {
+  int64_t b = 0;
+  std::vector<int64_t> queries, keys;
+  Causal causal = Causal::kNone;
+  int64_t member = b;  // also of a packed batch
+};
+
 Places from_to(int64_t from, int64_t end) {
   Places places;
   for (int64_t n = from; n < end; ++n) places.push_back(n);
@@ -120,8 +129,8 @@ void pick_member(const Case& value, int64_t member, Inputs& inputs) {
 
 // Maps an element of the case's o and lse to its element in a call about the
 // part.
-ElementMap place_in(const MaskedPart& part) {
-  return [&part](const Element& at) -> std::optional<Element> {
+ElementMap place_in(MaskedPart of) {
+  return [part = std::move(of)](const Element& at) -> std::optional<Element> {
     const auto found =
         std::find(part.queries.begin(), part.queries.end(), at.i);
     if (at.b != part.b || found == part.queries.end()) return std::nullopt;
@@ -247,14 +256,10 @@ MaskedPart part_of_fields(const Case& value, const AskedPart& asked) {
   return part;
 }
 
-MaskedPart part_of(const Case& value, const AskedPart& asked) {
-  return asked.of == FieldPart::kNone
-             ? masked_part(value, asked.b, asked.i, asked.alone)
-             : part_of_fields(value, asked);
-}
-
-}  // namespace
-
+// The part of a text that row i of member b belongs to, if the mask of the case
+// follows a text (MaskKind::kPrefixN and the next). If `alone`, a row that
+// would need the causal rule within its part is a part by itself (a step of
+// decoding).
 MaskedPart masked_part(const Case& value, int64_t b, int64_t i, bool alone) {
   const Shape& s = value.shape;
   const int64_t history = s.Tk - s.Tq, token = i + history;
@@ -293,6 +298,14 @@ MaskedPart masked_part(const Case& value, int64_t b, int64_t i, bool alone) {
   return part;
 }
 
+MaskedPart part_of(const Case& value, const AskedPart& asked) {
+  return asked.of == FieldPart::kNone
+             ? masked_part(value, asked.b, asked.i, asked.alone)
+             : part_of_fields(value, asked);
+}
+
+}  // namespace
+
 Case with_mask_of_text(Case value, MaskKind kind, bool any_causal) {
   Shape& s = value.shape;
   s.Tq = std::max<int64_t>(s.Tq, 1);
@@ -309,20 +322,13 @@ Case with_mask_of_text(Case value, MaskKind kind, bool any_causal) {
   return value;
 }
 
-Plan plan_masked_parts(const Case& value, const KernelInfo& kernel) {
-  return plan_field_parts(value, kernel, FieldPart::kNone);
-}
-
-Plan plan_field_parts(const Case& value, const KernelInfo& kernel,
-                      FieldPart of) {
-  Plan plan;
-  PlannedCall call;
-  call.want_lse = wants_lse(kernel);
-  call.needs_truth = true;
+void plan_parts(const Case& value, const KernelInfo& kernel, FieldPart of,
+                Plan& plan) {
+  PlannedCall call = plan.calls[0];
+  plan.calls.pop_back();
   if ((value.mask.kind == MaskKind::kTreeN || of == FieldPart::kBranch) &&
       value.rope.style != RopeStyle::kNone)
-    call.edit = stand_by_depth;
-  plan.calls.push_back(call);
+    plan.calls[0].edit = stand_by_depth;
   const Shape& s = value.shape;
   const bool alone = !kernel.has_option(QKVET_OPTION_CAUSAL_BOTTOM_RIGHT);
   call.edit = edit_masked_part;
@@ -345,24 +351,11 @@ Plan plan_field_parts(const Case& value, const KernelInfo& kernel,
       parts.push_back(std::move(part));
     }
   if (parts.empty()) plan.not_applicable = "no part has queries and keys";
-  return plan;
 }
 
-Judgement judge_masked_parts(const JudgeInput& input, const char* part_name,
-                             const char* looks) {
-  Judgement judgement;
-  for (size_t n = 1; n < input.calls.size(); ++n) {
-    const MaskedPart part =
-        part_of_argument(input.value, input.calls[n].planned->argument);
-    CallPair pair;
-    pair.second = n;
-    pair.first_name = "in the whole call";
-    pair.second_name = part_name;
-    pair.looks = looks;
-    pair.map = place_in(part);
-    compare_within_bounds(input, pair, judgement);
-  }
-  return judgement;
+void rows_of_part(const JudgeInput& input, CallPair& pair) {
+  pair.map = place_in(part_of_argument(
+      input.value, input.calls[pair.second].planned->argument));
 }
 
 int64_t chosen_member(const Case& value) {
@@ -391,26 +384,21 @@ Case with_two_members(Case value) {
   return value;
 }
 
-Plan plan_member(const Case& value, const KernelInfo& kernel) {
-  Plan plan;
+void plan_member(const Case& value, const KernelInfo&, Plan& plan) {
   const int64_t member = chosen_member(value);
   if (member < 0) {
     plan.not_applicable = "no member has queries and keys";
-    return plan;
+    return;
   }
-  plan = plan_two_forms(kernel, part_case(value, part_of_member(value, member)),
-                        pick_member);
-  plan.calls[1].argument = member;
-  return plan;
+  PlannedCall& alone = plan.calls[1];
+  alone.variant = part_case(value, part_of_member(value, member));
+  alone.edit = pick_member;
+  alone.argument = member;
 }
 
-Judgement judge_member(const JudgeInput& input, CallPair pair) {
-  Judgement judgement;
-  const MaskedPart part =
-      part_of_member(input.value, input.calls[1].planned->argument);
-  pair.map = place_in(part);
-  compare_within_bounds(input, pair, judgement);
-  return judgement;
+void rows_of_member(const JudgeInput& input, CallPair& pair) {
+  pair.map =
+      place_in(part_of_member(input.value, input.calls[1].planned->argument));
 }
 
 }  // namespace qkvet::properties

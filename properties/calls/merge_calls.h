@@ -31,6 +31,11 @@ inline Case constrain_merge(Case value, int64_t least_states = 1) {
   return value;
 }
 
+template <int64_t least>
+Case with_states(Case value) {
+  return constrain_merge(std::move(value), least);
+}
+
 // One call with its truth.
 inline PlannedCall merge_call() {
   PlannedCall call;
@@ -46,19 +51,6 @@ inline Plan plan_merge_edit(InputEdit edit) {
   plan.calls[0].edit = edit;
   return plan;
 }
-// The call as it is, and with the edit and, if it is not 0, with this number of
-// states of a row.
-inline Plan plan_merge_pair(const Case& value, InputEdit edit,
-                            int64_t states = 0) {
-  Plan plan;
-  plan.calls = {merge_call(), merge_call()};
-  plan.calls[1].edit = edit;
-  if (states == 0) return plan;
-  plan.calls[1].variant = value;
-  plan.calls[1].variant->shape.Tk = states;
-  return plan;
-}
-
 // Calls visit(t, h) for all rows and heads.
 template <class Visit>
 void for_each_head(const Shape& s, Visit visit) {
@@ -69,6 +61,15 @@ void for_each_head(const Shape& s, Visit visit) {
 // A state's place in v, of its first channel, and in the bias.
 inline int64_t place_of_state(const Shape& s, int64_t t, int64_t h, int64_t n) {
   return (t * s.H + h) * s.Tk + n;
+}
+
+// Calls visit(t, h, n, place) for all states of rows and heads.
+template <class Visit>
+void for_each_state(const Shape& s, Visit visit) {
+  for_each_head(s, [&](int64_t t, int64_t h) {
+    for (int64_t n = 0; n < s.Tk; ++n)
+      visit(t, h, n, static_cast<size_t>(place_of_state(s, t, h, n)));
+  });
 }
 
 // A state of the row that the law picks by the case's seed.

@@ -82,24 +82,6 @@ void write_visible_pairs(const Case& value, int64_t argument, Inputs& inputs) {
           inputs.mask.push_back(visibility.sees(b, h, i, j) ? 1 : 0);
 }
 
-Plan plan_two_forms(const KernelInfo& kernel, const Case& variant,
-                    InputEdit edit, bool bounds) {
-  Plan plan = plan_pair(kernel, edit);
-  for (PlannedCall& call : plan.calls) call.needs_truth = bounds;
-  plan.calls[1].variant = variant;
-  return plan;
-}
-
-Plan plan_two_layouts(const KernelInfo& kernel, const Case& variant,
-                      InputEdit edit) {
-  const bool bitwise = claims_same_bits(kernel, QKVET_FLAG_LAYOUT_INVARIANT);
-  Plan plan = plan_two_forms(kernel, variant, edit, /*bounds=*/!bitwise);
-  if (bitwise && !kernel.has_flag(QKVET_FLAG_ALIGNMENT_INVARIANT))
-    for (PlannedCall& call : plan.calls)
-      call.placement = Placement::kEndAligned;
-  return plan;
-}
-
 Case with_hidden_keys(Case value) {
   value.shape.Tk = std::max<int64_t>(value.shape.Tk, 2);
   // Fully hidden rows are uninformative here.
@@ -115,12 +97,19 @@ Case with_hidden_keys(Case value) {
   return value;
 }
 
-Plan plan_hidden_keys(const Case& value, const KernelInfo& kernel,
-                      InputEdit edit) {
+void plan_hidden_keys(const Case& value, const KernelInfo&, Plan& plan) {
   const int64_t row = row_with_hidden_key(value);
-  Plan plan = plan_same_rows(kernel, edit, row);
+  plan.calls[1].argument = row;
   if (row < 0) plan.not_applicable = "no row sees one key and not another";
-  return plan;
+}
+
+void only_row_of_call(const JudgeInput& input, CallPair& pair) {
+  const RowPlace row =
+      place_of(input.value.shape, input.calls[1].planned->argument);
+  pair.map = [row](const Element& at) {
+    return at.b == row.b && at.h == row.h && at.i == row.i ? std::optional(at)
+                                                           : std::nullopt;
+  };
 }
 
 void for_each_hidden_key(const Case& value, const Inputs& inputs, int64_t row,
@@ -132,14 +121,6 @@ void for_each_hidden_key(const Case& value, const Inputs& inputs, int64_t row,
   const int64_t counted = counted_keys(value, b);
   for (int64_t j = 0; j < counted; ++j)
     if (!visibility.sees(b, h, i, j)) visit(head * s.Tk + j);
-}
-
-ElementMap only_row(const Shape& shape, int64_t row) {
-  const auto [b, h, i] = place_of(shape, row);
-  return [b = b, h = h, i = i](const Element& at) {
-    return at.b == b && at.h == h && at.i == i ? std::optional(at)
-                                               : std::nullopt;
-  };
 }
 
 }  // namespace qkvet::properties

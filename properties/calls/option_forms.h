@@ -28,31 +28,18 @@ Case with_mask_fields(Case value);
 // cuts ranges, too.
 void write_visible_pairs(const Case& value, int64_t argument, Inputs& inputs);
 
-// Two calls, the second of which is `variant` with `edit`; both with lse, and
-// with their truth if `bounds`.
-Plan plan_two_forms(const KernelInfo& kernel, const Case& variant,
-                    InputEdit edit, bool bounds = true);
-
-// The same for compare_as_claimed() by layout_invariant. Tensors end at a guard
-// page, so another layout has another alignment: both are aligned to 64 bytes,
-// unless the kernel also claims that alignment changes nothing.
-Plan plan_two_layouts(const KernelInfo& kernel, const Case& variant,
-                      InputEdit edit);
-
 // A window, a mask or a causal rule that leaves some row a key and hides
 // another one from it.
 Case with_hidden_keys(Case value);
-// A pair about one such row, for compare_same_rows(), chosen by the seed:
-// `edit` changes the keys that are hidden from the row ((b * H + h) * Tq + i),
-// its argument.
-Plan plan_hidden_keys(const Case& value, const KernelInfo& kernel,
-                      InputEdit edit);
+// For relations about one such row ((b * H + h) * Tq + i), chosen by the seed:
+// the argument of the second call. Its edit changes the keys that are hidden
+// from the row; only that row is compared, at its own place.
+void plan_hidden_keys(const Case& value, const KernelInfo& kernel, Plan& plan);
+void only_row_of_call(const JudgeInput& input, CallPair& pair);
 // Calls visit(n) with the index [B,Hkv,Tk] of each key that the row does not
 // see and that is not beyond the lengths.
 void for_each_hidden_key(const Case& value, const Inputs& inputs, int64_t row,
                          const std::function<void(int64_t)>& visit);
-// Only that row, at its own place.
-ElementMap only_row(const Shape& shape, int64_t row);
 
 }  // namespace qkvet::properties
 

@@ -9,8 +9,10 @@
 
 #include "core/call/fused.h"
 #include "core/call/option_numbers.h"
-#include "properties/calls/call_pairs.h"
+#include "properties/calls/subject_calls.h"
 #include "properties/conventions/domain.h"
+#include "properties/judging/compare.h"
+#include "properties/judging/subject.h"
 
 namespace qkvet::properties {
 namespace {
@@ -468,11 +470,10 @@ bool begins_anew(const Case& value, const KernelInfo& kernel) {
   return value.seed % 2 == 0 || !other_values(value, kernel).of_options.empty();
 }
 
-Plan plan_calls_before(const PlannedCall& own, const Case& value,
-                       const KernelInfo& kernel) {
+Plan plan_calls_before(const Case& value, const KernelInfo& kernel) {
   constexpr size_t kMostKinds = 3;
   Plan plan;
-  PlannedCall call = own;
+  PlannedCall call = whole_call(value, kernel);
   call.needs_truth = !nondeterministic_reason(kernel).empty();
   call.same_place = true;
   plan.calls = {call};
@@ -490,11 +491,15 @@ Plan plan_calls_before(const PlannedCall& own, const Case& value,
   return plan;
 }
 
-Judgement judge_calls_before(const JudgeInput& input,
-                             const CallsBefore& compare) {
+Judgement judge_calls_before(const JudgeInput& input) {
+  const auto against_truth = [&](size_t call) {
+    JudgeInput one = input;
+    one.calls = input.calls.subspan(call, 1);
+    return agreement_about(input.value.subject()).judge(one);
+  };
   Judgement judgement;
   const bool exact = nondeterministic_reason(input.kernel).empty();
-  if (!exact) compare.truth(0, judgement);
+  if (!exact) judgement = against_truth(0);
   if (judgement.verdict != Verdict::kPassed) {
     judgement = {};
     judgement.verdict = Verdict::kGaveUp;
@@ -504,18 +509,20 @@ Judgement judge_calls_before(const JudgeInput& input,
   const size_t pairs = input.calls.size() / 2;
   const std::vector<Kind> kinds =
       kinds_before(input.value, input.kernel, pairs);
-  for (size_t n = 0; n < pairs; ++n) {
-    const size_t second = 2 * n + 2;
+  for (size_t n = 0; n < pairs && !judgement.finding; ++n) {
     const std::string name = std::string("after ") + step_name(kinds[n]);
+    CallPair pair;
+    pair.second = 2 * n + 2;
+    pair.first_name = "before";
+    pair.second_name = name.c_str();
     if (exact)
-      compare.bits(second, name.c_str(), judgement);
+      compare_all_bits(input, pair, judgement);
     else
-      compare.truth(second, judgement);
+      add_judgement(against_truth(pair.second), judgement);
     if (!judgement.finding) continue;
-    judgement.finding->planned = static_cast<int32_t>(second);
+    judgement.finding->planned = static_cast<int32_t>(pair.second);
     judgement.finding->looks = "something is left over from an earlier call: " +
                                std::string(step_name(kinds[n]));
-    break;
   }
   return judgement;
 }

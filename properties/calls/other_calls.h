@@ -5,7 +5,6 @@
 #ifndef QKVET_PROPERTIES_CALLS_OTHER_CALLS_H_
 #define QKVET_PROPERTIES_CALLS_OTHER_CALLS_H_
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -53,18 +52,9 @@ bool begins_anew(const Case& value, const KernelInfo& kernel);
 // The call, in most cases alone in a new process, and then, in another process,
 // after a call of each of a few kinds: calls 0, 2, 4 and so on must be the
 // same. If the kernel is not deterministic, each needs its truth.
-Plan plan_calls_before(const PlannedCall& own, const Case& value,
-                       const KernelInfo& kernel);
-
-struct CallsBefore {
-  // Holds call `second` against call 0, bit for bit.
-  std::function<void(size_t second, const char* name, Judgement&)> bits;
-  // Holds a call against its truth.
-  std::function<void(size_t call, Judgement&)> truth;
-};
+Plan plan_calls_before(const Case& value, const KernelInfo& kernel);
 // A result that is right before a call and wrong after it depends on that call.
-Judgement judge_calls_before(const JudgeInput& input,
-                             const CallsBefore& compare);
+Judgement judge_calls_before(const JudgeInput& input);
 
 }  // namespace qkvet::properties
 

@@ -52,4 +52,17 @@ void put_other_data(const Case& value, const Changes& changes, Inputs& inputs) {
     replace(value, TensorName::kDO, changes, value.shape.group(), inputs.d_o);
 }
 
+void put_all_other_data(const Case& value, int64_t, Inputs& inputs) {
+  if (!value.is_layer())
+    return put_other_data(
+        value, [](int64_t, int64_t) { return true; }, inputs);
+  // Exact, and far from the data of the case.
+  for (double& x : inputs.values(TensorName::kX)) x *= -2;
+  for (double& d : inputs.d_y) d *= 2;
+}
+
+void zero_queries(const Case&, int64_t, Inputs& inputs) {
+  for (double& x : inputs.q) x = std::isnan(x) ? x : 0;
+}
+
 }  // namespace qkvet::properties

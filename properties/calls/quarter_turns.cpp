@@ -65,14 +65,4 @@ Case with_rotation(Case value) {
   return value;
 }
 
-Plan plan_rotations(const Case& value, const KernelInfo& kernel, InputEdit edit,
-                    int64_t argument) {
-  Plan plan = plan_pair(kernel, edit, argument);
-  if (value.rope.style == RopeStyle::kNone)
-    plan.not_applicable = "an odd number of channels has no pairs";
-  if (!kernel.has_option(QKVET_OPTION_ROPE))
-    plan.unsupported = "a rotation (RoPE) is not declared";
-  return plan;
-}
-
 }  // namespace qkvet::properties

@@ -4,7 +4,8 @@
 #ifndef QKVET_PROPERTIES_CALLS_QUARTER_TURNS_H_
 #define QKVET_PROPERTIES_CALLS_QUARTER_TURNS_H_
 
-#include "properties/calls/call_pairs.h"
+#include "core/base/floors.h"
+#include "core/case/case.h"
 
 namespace qkvet::properties {
 
@@ -18,10 +19,6 @@ void turn_by_hand(const Case& value, Inputs& inputs);
 
 // The nearest case with a rotation; none with an odd number of channels.
 Case with_rotation(Case value);
-// plan_pair() for laws about rotations.
-Plan plan_rotations(const Case& value, const KernelInfo& kernel, InputEdit edit,
-                    int64_t argument = 0);
-
 }  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_CALLS_QUARTER_TURNS_H_

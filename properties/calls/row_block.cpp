@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/calls/row_block.h"
 
-#include <algorithm>
+#include <utility>
 
-#include "properties/judging/compare.h"
 #include "properties/judging/visibility.h"
 
 namespace qkvet::properties {
@@ -30,49 +29,27 @@ void block_inputs(const Case& value, int64_t argument, Inputs& inputs) {
   keep_rows(inputs.v, s.B * s.Hkv, s.Tk, s.dv, 0, keys);
 }
 
-void compare_blocks(const JudgeInput& input, TensorName tensor,
-                    Judgement& judgement) {
-  const CallOutput whole = output_of(input, input.calls[0], tensor);
-  if (whole.values.empty()) return;
-  for (const CallView& call : input.calls.subspan(1)) {
-    const RowBlock block = RowBlock::unpacked(call.planned->argument);
-    const CallOutput part = output_of(input, call, tensor);
-    for (size_t m = 0; m < part.values.size(); ++m) {
-      Element at = part.grid.at(m);
-      at.i += block.from;
-      if (visible_keys(input.value, at.i) == 0) continue;  // the dialect's
-      const size_t n = whole.grid.index(at);
-      auto finding =
-          compare_two_ways(whole, n, "in the whole call", part, m, "alone",
-                           {tensor, static_cast<int64_t>(n), -1}, judgement);
-      if (!finding) continue;
-      finding->where = whole.grid.name(n);
-      add_failure(judgement, std::move(*finding));
-    }
-  }
-}
-
 }  // namespace
 
-PlannedCall block_call(const Case& value, const KernelInfo& kernel,
-                       RowBlock block, Causal causal) {
-  PlannedCall call;
-  call.want_lse = wants_lse(kernel);
-  call.needs_truth = true;
+void add_block(const Case& value, RowBlock block, Causal causal, Plan& plan) {
+  PlannedCall call = plan.calls[0];
   call.edit = block_inputs;
   call.argument = block.packed();
   call.variant = value;
   call.variant->shape.Tq = block.to - block.from;
   call.variant->shape.Tk = visible_keys(value, block.to - 1);
   call.variant->causal = causal;
-  return call;
+  plan.calls.push_back(std::move(call));
 }
 
-Judgement judge_blocks(const JudgeInput& input) {
-  Judgement judgement;
-  compare_blocks(input, TensorName::kO, judgement);
-  compare_blocks(input, TensorName::kLse, judgement);
-  return judgement;
+void rows_of_block(const JudgeInput& input, CallPair& pair) {
+  const RowBlock block =
+      RowBlock::unpacked(input.calls[pair.second].planned->argument);
+  pair.map = [block](Element at) -> std::optional<Element> {
+    if (at.i < block.from || at.i >= block.to) return std::nullopt;
+    at.i -= block.from;
+    return at;
+  };
 }
 
 }  // namespace qkvet::properties

@@ -4,7 +4,7 @@
 #ifndef QKVET_PROPERTIES_CALLS_ROW_BLOCK_H_
 #define QKVET_PROPERTIES_CALLS_ROW_BLOCK_H_
 
-#include "properties/judging/law.h"
+#include "properties/calls/call_pairs.h"
 
 namespace qkvet::properties {
 
@@ -20,14 +20,10 @@ struct RowBlock {
   }
 };
 
-// The call for the block: `causal` is its mask, counted from the bottom right
-// or none. Needs the truth; requests lse if the kernel has it.
-PlannedCall block_call(const Case& value, const KernelInfo& kernel,
-                       RowBlock block, Causal causal);
-
-// Compares calls[1..], each a block, with the same rows of calls[0], the whole:
-// both approximate the same numbers, each within its own bound.
-Judgement judge_blocks(const JudgeInput& input);
+// For relations. Adds the call for the block: `causal` is its mask, counted
+// from the bottom right or none; and the rows of the block in its call.
+void add_block(const Case& value, RowBlock block, Causal causal, Plan& plan);
+void rows_of_block(const JudgeInput& input, CallPair& pair);
 
 }  // namespace qkvet::properties
 

@@ -43,8 +43,8 @@ Judgement lse_as_planned(const JudgeInput& input) {
 TEST(CaseWork, FitsOnceAndPlansOncePerKernel) {
   Law law = *find_law("agrees_with_oracle");
   law.constrain = counted_fit;
-  law.plan = counted_plan;
-  law.judge = lse_as_planned;
+  law.own_plan = counted_plan;
+  law.own_judge = lse_as_planned;
   law.domain.votes = false;
   JudgedKernel kernels[] = {FakeExecutor::under_test().judged,
                             FakeExecutor::under_test().judged};

@@ -30,6 +30,11 @@ inline Case with_two_kv_heads(Case value) {
   return value;
 }
 
+inline Case with_two_in_batch(Case value) {
+  value.shape.B = std::max<int64_t>(value.shape.B, 2);
+  return value;
+}
+
 }  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_CONVENTIONS_CONSTRAIN_H_

@@ -126,6 +126,17 @@ void add_counts(Judgement& judgement, const Judgement& part) {
   judgement.worst_ratio = part.worst_ratio;
 }
 
+void add_judgement(const Judgement& part, Judgement& judgement) {
+  add_counts(judgement, part);
+  if (part.verdict == Verdict::kFailed) {
+    judgement.verdict = part.verdict;
+    judgement.finding = part.finding;
+  } else if (judgement.verdict == Verdict::kPassed) {
+    judgement.verdict = part.verdict;
+    judgement.reason = part.reason;
+  }
+}
+
 void add_failure(Judgement& judgement, Finding finding) {
   if (note_if_outdone(judgement, finding.ratio)) return;
   judgement.verdict = Verdict::kFailed;

@@ -110,6 +110,9 @@ void keep_ratio(Judgement& judgement, double ratio);
 // Adds the numbers of comparisons of a part, and keeps the nearer of both.
 void add_counts(Judgement& judgement, const Judgement& part);
 
+// Adds what a part of a law has found.
+void add_judgement(const Judgement& part, Judgement& judgement);
+
 // Keeps the finding with the largest ratio; the first among equals.
 void add_failure(Judgement& judgement, Finding finding);
 

@@ -27,6 +27,7 @@
 namespace qkvet::properties {
 
 class Visibility;
+struct CallPair;  // call_pairs.h
 
 // Changes the inputs of a case (exact doubles); they are stored afterwards.
 // With a variant it must give them the variant's shapes.
@@ -272,6 +273,9 @@ inline constexpr uint64_t kAllowMemory =
     kOptionLayout | kOptionShare | kAllowServing;
 inline constexpr uint64_t kAllowAll =
     kAllowPairs | kAllowScores | kAllowMemory | QKVET_OPTION_ROPE;
+inline constexpr uint64_t kAllowUnshared = kAllowAll & ~kOptionShare;
+inline constexpr uint64_t kAllowListsAndFields =
+    kAllowAll | QKVET_OPTION_KEY_LISTS | kAllowFields;
 // For stories: a rotation, a window of the cache, quantised storage, options
 // that make a score more than a product, and a mask.
 inline constexpr uint64_t kAllowForms =
@@ -299,25 +303,64 @@ struct Domain {
   uint64_t about = 0;
 };
 
+// The first call is the case as it is, and every further one a change of it
+// that changes nothing, or moves the answer as `pair` maps it.
+struct Relation {
+  const char* first = "";   // "a window"
+  const char* second = "";  // "a mask of the same pairs"
+  const char* looks = "";   // the mistake of a kernel that distinguishes them
+  // The second call: its case, and the edit of its data.
+  void (*variant)(Case& value) = nullptr;
+  InputEdit edit = nullptr;
+  // Without an option that the second call needs, the law is not asked.
+  uint64_t needs = 0;
+  const char* missing = "";  // "a mask is not declared"
+  // Bit for bit for a kernel that claims all of these QKVET_FLAG_*, otherwise
+  // each call within its own bound. `also_claim` depends on the case.
+  uint64_t claim = 0;
+  uint64_t (*also_claim)(const Case& value) = nullptr;
+  // Rows of both calls see the same: bit for bit by other_data_invariant,
+  // otherwise the second call within the bound of the first.
+  bool same_rows = false;
+  bool weights = false;  // are compared as well
+  // Further calls, arguments, and when the law does not apply.
+  void (*more_plan)(const Case& value, const KernelInfo& kernel,
+                    Plan& plan) = nullptr;
+  // The place of an element of the first call in call `pair.second`, and names
+  // that depend on the case.
+  void (*pair)(const JudgeInput& input, CallPair& pair) = nullptr;
+};
+
+inline Case as_it_is(Case value) { return value; }
+
 struct Law {
-  const char* id;  // the file's name
-  const char* sentence;
-  const char* formula;
-  const char* precondition;
-  const char* reason;    // why it is true in exact arithmetic
-  const char* rounding;  // why rounding cannot break it
-  const char* kept_for;  // why it is kept: (a), (b), (c) or (d)
+  const char* id = "";
+  const char* sentence = "";
+  const char* formula = "";
+  const char* precondition = "none";
+  const char* reason = "";    // why it is true in exact arithmetic
+  const char* rounding = "";  // why rounding cannot break it
+  const char* kept_for = "";  // why it is kept: (a), (b), (c) or (d)
   // Its place among the laws of its subject, from specific to general,
   // agreement last: the first one that fails names the failure. In tens, so
   // that a law fits between two.
-  int rank;
-  Domain domain;
+  int rank = 0;
+  Domain domain = {};
   // The nearest case that meets the precondition; idempotent. Call
   // constrained() (domain.h) instead, which also handles the options.
-  Case (*constrain)(Case value);
-  Plan (*plan)(const Case& value, const KernelInfo& kernel);
-  Judgement (*judge)(const JudgeInput& input);
+  Case (*constrain)(Case value) = as_it_is;
+  // Null in a relation, which has its calls and their comparison from its row.
+  Plan (*own_plan)(const Case& value, const KernelInfo& kernel) = nullptr;
+  Judgement (*own_judge)(const JudgeInput& input) = nullptr;
+  Relation relation = {};
+
+  // Defined in calls/relation.cpp.
+  Plan plan(const Case& value, const KernelInfo& kernel) const;
+  Judgement judge(const JudgeInput& input) const;
 };
+
+// Laws that differ in a few words and functions: a file of rows.
+using LawTable = std::span<const Law>;
 
 // The subject of a law: "attention", "KV caches".
 const char* subject_text(Subject subject);

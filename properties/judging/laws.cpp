@@ -10,17 +10,21 @@
 namespace qkvet::properties {
 
 #define QKVET_LAW(name) extern const Law name;
+#define QKVET_LAW_TABLE(name) extern const LawTable name;
 #include "laws.inc"
 #undef QKVET_LAW
+#undef QKVET_LAW_TABLE
 
 namespace {
 
 std::vector<const Law*> in_order() {
-  std::vector<const Law*> laws = {
-#define QKVET_LAW(name) &(name),
+  std::vector<const Law*> laws;
+#define QKVET_LAW(name) laws.push_back(&(name));
+#define QKVET_LAW_TABLE(name) \
+  for (const Law& law : name) laws.push_back(&law);
 #include "laws.inc"
 #undef QKVET_LAW
-  };
+#undef QKVET_LAW_TABLE
   const auto place = [](const Law* law) {
     return std::pair(&subject_row(law->domain.subject), law->rank);
   };

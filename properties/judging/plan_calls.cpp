@@ -93,12 +93,9 @@ Judgement judge_of_call(const JudgeInput& input, size_t n) {
 bool must_be_right(const JudgeInput& input, size_t n, const char* looks,
                    Judgement& judgement) {
   Judgement own = judge_of_call(input, n);
-  add_counts(judgement, own);
-  if (own.verdict != Verdict::kFailed) return true;
-  own.finding->looks = looks;
-  judgement.verdict = Verdict::kFailed;
-  judgement.finding = std::move(own.finding);
-  return false;
+  if (own.finding) own.finding->looks = looks;
+  add_judgement(own, judgement);
+  return own.verdict != Verdict::kFailed;
 }
 
 bool is_right_by_itself(const JudgeInput& input, size_t n,

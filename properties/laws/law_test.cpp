@@ -368,7 +368,7 @@ TEST(Laws, PrefillIsComparedWithDecode) {
   });
   const Judgement judgement = check("prefill_equals_decode", text, bad);
   ASSERT_EQ(judgement.verdict, Verdict::kFailed);
-  EXPECT_NE(judgement.finding->actual.find("whole call"), std::string::npos);
+  EXPECT_NE(judgement.finding->expected.find("whole call"), std::string::npos);
   FakeExecutor nan(
       {}, [](const KernelCall& call, OracleOutput& oracle, CallOutcome&) {
         if (call.shape.Tq == 1) oracle.o[0] = std::nan("");

@@ -15,15 +15,6 @@ Plan plan_long_use(const Case& value, const KernelInfo& kernel);
 // nondeterministic, and leaves nothing after it.
 Judgement judge_long_use(const JudgeInput& input);
 
-// Parts of these laws that are the same for each subject.
-inline constexpr const char* kLongUseReason =
-    "A call has no other arguments than its own, and owns nothing after it.";
-inline constexpr const char* kLongUseRounding =
-    "A deterministic kernel gives the same bits; of another one each answer is "
-    "within its own bound.";
-inline constexpr const char* kLongUseEarns =
-    "(c) it reaches counters, and what is never given back";
-
 }  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_RUN_LONG_USE_H_

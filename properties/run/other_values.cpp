@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "properties/calls/subject_calls.h"
 #include "properties/judging/compare.h"
 
 namespace qkvet::properties {
@@ -44,11 +45,12 @@ void put_zeros(const Case&, int64_t, Inputs& inputs) {
 
 }  // namespace
 
-Plan plan_other_values(const Case& value, PlannedCall call) {
+Plan plan_other_values(const Case& value, const KernelInfo& kernel) {
   Plan plan;
   if (value.file != 0)
     plan.not_applicable = "recorded data has no other values";
-  call.needs_truth = false;
+  PlannedCall call = plain_call(value, kernel);
+  call.want_lse = call.needs_truth = false;
   call.only_between = true;  // a refusal is judged here
   plan.calls.assign(3, call);
   plan.calls[1].edit = put_normal_values;

@@ -10,7 +10,7 @@
 namespace qkvet::properties {
 
 // The call as the case has it, with plain normal values, and with zeros.
-Plan plan_other_values(const Case& value, PlannedCall call);
+Plan plan_other_values(const Case& value, const KernelInfo& kernel);
 
 // All of them are taken, or all refused.
 Judgement judge_other_values(const JudgeInput& input);

@@ -20,11 +20,11 @@ class Forward:
     """forward(), and backward() if a gradient is declared."""
 
     def __init__(self, function, fields, capabilities, here=False):
+        self.gradient = Gradient(fields.get("gradient"), _MORE_GRADIENTS)
         self.function = function
         self.here = here
         self.framework = arrays.framework(fields.get("arrays", "numpy"))
         self.host = None  # set when the library is opened
-        self.gradient = Gradient(fields.get("gradient"), _MORE_GRADIENTS)
         self.causal_only = bool(capabilities.flags
                                 & _abi.FLAG_CAUSAL_ONLY)
         # The thunks are kept as long as the kernel is.

@@ -7,8 +7,6 @@
 namespace qkvet::properties {
 namespace of_agrees_with_oracle {
 
-Case constrain(Case value) { return value; }
-
 Plan plan(const Case&, const KernelInfo& kernel) {
   Plan plan;
   PlannedCall call;
@@ -41,7 +39,7 @@ extern constinit const Law agrees_with_oracle{
     Domain{.votes = true,
            .allows = kAllowAll | QKVET_OPTION_EMPTY_EXTENTS |
                      QKVET_OPTION_KEY_LISTS | kAllowFields},
-    of_agrees_with_oracle::constrain,
+    as_it_is,
     of_agrees_with_oracle::plan,
     of_agrees_with_oracle::judge};
 

@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <limits>
 
+#include "properties/calls/other_data.h"
+#include "properties/calls/subject_calls.h"
 #include "properties/conventions/constrain.h"
 #include "properties/judging/compare.h"
 #include "properties/judging/law.h"
@@ -12,26 +14,12 @@
 namespace qkvet::properties {
 namespace of_bias_alone_decides {
 
-void no_queries(const Case&, int64_t, Inputs& inputs) {
-  for (double& x : inputs.q) x = std::isnan(x) ? x : 0;
-}
-
 Case constrain(Case value) {
   value.q = make_recipe(RecipeKind::kZero);
   value = without_set_values(std::move(value), TensorName::kQ);
   if (!value.score_bias && !value.slopes)
     value.score_bias = make_recipe(RecipeKind::kLattice);
   return value;
-}
-
-Plan plan(const Case&, const KernelInfo& kernel) {
-  Plan plan;
-  PlannedCall call;
-  call.edit = no_queries;
-  call.want_lse = wants_lse(kernel);
-  call.needs_truth = true;
-  plan.calls.push_back(call);
-  return plan;
 }
 
 // The law's own formula. Sums in extended precision: outputs may cancel.
@@ -124,7 +112,7 @@ extern constinit const Law bias_alone_decides{
                      kAllowMemory,
            .about = QKVET_OPTION_BIAS | QKVET_OPTION_ALIBI},
     of_bias_alone_decides::constrain,
-    of_bias_alone_decides::plan,
+    plan_one_call<zero_queries>,
     of_bias_alone_decides::judge};
 
 }  // namespace qkvet::properties

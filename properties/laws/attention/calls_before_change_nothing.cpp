@@ -7,11 +7,10 @@
 #include <array>
 #include <vector>
 
-#include "properties/calls/call_pairs.h"
 #include "properties/calls/other_calls.h"
+#include "properties/calls/subject_calls.h"
 #include "properties/judging/compare.h"
 #include "properties/judging/visibility.h"
-#include "properties/run/at_once.h"
 
 namespace qkvet::properties {
 namespace of_calls_before_change_nothing {
@@ -109,17 +108,6 @@ Judgement against_truth(const JudgeInput& input, const CallView& call) {
   return judgement;
 }
 
-void add(const Judgement& other, Judgement& judgement) {
-  add_counts(judgement, other);
-  if (other.verdict == Verdict::kFailed) {
-    judgement.verdict = other.verdict;
-    judgement.finding = other.finding;
-  } else if (judgement.verdict == Verdict::kPassed) {
-    judgement.verdict = other.verdict;
-    judgement.reason = other.reason;
-  }
-}
-
 std::string name_of(const Case& value, const Step& step, size_t n) {
   return "call " + std::to_string(n + 1) + " of " + calls_text(value.calls) +
          ", " + step_name(step.kind);
@@ -143,7 +131,7 @@ bool judge_call(const JudgeInput& input, const Step& step, size_t n,
     compare_bit_for_bit(input, pair, own);
   }
   if (own.finding) own.finding->planned = static_cast<int32_t>(n);
-  add(own, judgement);
+  add_judgement(own, judgement);
   return own.verdict != Verdict::kFailed;
 }
 

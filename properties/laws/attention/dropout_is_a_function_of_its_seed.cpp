@@ -29,11 +29,6 @@ size_t calls_of(const Case& value) {
   return static_cast<size_t>(1 + (kBits + pairs - 1) / pairs);
 }
 
-void all_other_data(const Case& value, int64_t, Inputs& inputs) {
-  put_other_data(
-      value, [](int64_t, int64_t) { return true; }, inputs);
-}
-
 Case constrain(Case value) {
   value.dropout = 0.5F;
   return value;
@@ -46,7 +41,7 @@ std::vector<PlannedCall> asked(const Case& value, const KernelInfo& kernel) {
   std::vector<PlannedCall> calls(2 * count,
                                  dropout_call(Operation::kForward, kernel));
   calls[0].threads = 3;
-  calls[0].edit = all_other_data;
+  calls[0].edit = put_all_other_data;
   const bool upper = in_upper_half(value);
   for (size_t n = 1; n < count; ++n) {
     calls[1 + n].dropout_seed = n * (upper ? kUpperHalf : 1);

@@ -29,8 +29,6 @@ void empty_data(const Case& value, int64_t kind, Inputs& inputs) {
   inputs = make_inputs(emptied(value, kind));
 }
 
-Case constrain(Case value) { return value; }
-
 Plan plan(const Case& value, const KernelInfo& kernel) {
   Plan plan;
   PlannedCall call;
@@ -107,7 +105,7 @@ extern constinit const Law empty_extents_are_legal{
     Domain{.allows = QKVET_OPTION_ROPE | QKVET_OPTION_WINDOW |
                      QKVET_OPTION_MASK | QKVET_OPTION_BIAS |
                      QKVET_OPTION_ALIBI | QKVET_OPTION_SOFTCAP | kAllowMemory},
-    of_empty_extents_are_legal::constrain,
+    as_it_is,
     of_empty_extents_are_legal::plan,
     of_empty_extents_are_legal::judge};
 

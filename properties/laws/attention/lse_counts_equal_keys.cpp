@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
+#include "properties/calls/other_data.h"
 #include "properties/conventions/constrain.h"
 #include "properties/judging/compare.h"
 #include "properties/judging/law.h"
@@ -8,10 +9,6 @@
 
 namespace qkvet::properties {
 namespace of_lse_counts_equal_keys {
-
-void zero_queries(const Case&, int64_t, Inputs& inputs) {
-  for (double& x : inputs.q) x = std::isnan(x) ? x : 0;
-}
 
 Case constrain(Case value) {
   value.q = make_recipe(RecipeKind::kZero);

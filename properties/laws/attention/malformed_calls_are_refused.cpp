@@ -84,8 +84,6 @@ const char* text_of(Mistake mistake) {
   return "";
 }
 
-Case constrain(Case value) { return value; }
-
 Plan plan(const Case& value, const KernelInfo& kernel) {
   Plan plan;
   for (const Malformed& one : kMalformed) {
@@ -129,7 +127,7 @@ extern constinit const Law malformed_calls_are_refused{
     Domain{.free_data = false,
            .allows = kAllowPairs | kAllowScores | QKVET_OPTION_PAGED |
                      QKVET_OPTION_ROPE | QKVET_OPTION_KEY_LISTS | kAllowFields},
-    of_malformed_calls_are_refused::constrain,
+    as_it_is,
     of_malformed_calls_are_refused::plan,
     of_malformed_calls_are_refused::judge};
 

@@ -12,8 +12,6 @@
 namespace qkvet::properties {
 namespace of_reads_only_its_inputs {
 
-Case constrain(Case value) { return value; }
-
 Plan plan(const Case& value, const KernelInfo& kernel) {
   PlannedCall call;
   call.want_lse = wants_lse(kernel);
@@ -35,7 +33,7 @@ extern constinit const Law reads_only_its_inputs{
     10,
     Domain{.allows = kAllowAll | QKVET_OPTION_EMPTY_EXTENTS |
                      QKVET_OPTION_KEY_LISTS | kAllowFields},
-    of_reads_only_its_inputs::constrain,
+    as_it_is,
     of_reads_only_its_inputs::plan,
     judge_placements};
 

@@ -26,8 +26,6 @@ void largest_values(const Case& value, int64_t, Inputs& inputs) {
     }
 }
 
-Case constrain(Case value) { return value; }
-
 Plan plan(const Case&, const KernelInfo&) {
   Plan plan;
   PlannedCall call;
@@ -121,7 +119,7 @@ extern constinit const Law rows_stay_in_hull{
            .allows = QKVET_OPTION_ROPE | kAllowPairs | QKVET_OPTION_BIAS |
                      QKVET_OPTION_ALIBI | QKVET_OPTION_SOFTCAP | kAllowMemory |
                      QKVET_OPTION_KEY_LISTS | kAllowFields},
-    of_rows_stay_in_hull::constrain,
+    as_it_is,
     of_rows_stay_in_hull::plan,
     of_rows_stay_in_hull::judge};
 

@@ -47,9 +47,9 @@ Case constrain(Case value) {
   return without_set_values(std::move(value), TensorName::kK);
 }
 
-Plan plan(const Case& value, const KernelInfo& kernel) {
+void plan_shift(const Case& value, const KernelInfo& kernel, Plan& plan) {
   const PrecisionModel model = resolve_precision(kernel.precision).model;
-  return plan_pair(kernel, shift_keys, far_exponent(value, model));
+  plan.calls[1].argument = far_exponent(value, model);
 }
 
 // The answer of one call.
@@ -165,7 +165,9 @@ extern constinit const Law shifted_keys_change_nothing{
            .allows = kAllowPairs | QKVET_OPTION_BIAS | QKVET_OPTION_ALIBI |
                      kAllowMemory},
     of_shifted_keys_change_nothing::constrain,
-    of_shifted_keys_change_nothing::plan,
-    of_shifted_keys_change_nothing::judge};
+    /*own_plan=*/nullptr,
+    of_shifted_keys_change_nothing::judge,
+    {.edit = of_shifted_keys_change_nothing::shift_keys,
+     .more_plan = of_shifted_keys_change_nothing::plan_shift}};
 
 }  // namespace qkvet::properties

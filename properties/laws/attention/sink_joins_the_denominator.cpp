@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "properties/calls/subject_calls.h"
 #include "properties/conventions/constrain.h"
 #include "properties/judging/compare.h"
 #include "properties/judging/law.h"
@@ -22,16 +23,6 @@ Case constrain(Case value) {
   value = without_set_values(std::move(value), TensorName::kV);
   if (!value.sink) value.sink = make_recipe(RecipeKind::kOne);
   return value;
-}
-
-Plan plan(const Case&, const KernelInfo& kernel) {
-  Plan plan;
-  PlannedCall call;
-  call.edit = ones;
-  call.want_lse = wants_lse(kernel);
-  call.needs_truth = true;
-  plan.calls.push_back(call);
-  return plan;
 }
 
 struct Known {
@@ -103,7 +94,7 @@ extern constinit const Law sink_joins_the_denominator{
                      QKVET_OPTION_SOFTCAP | kAllowMemory,
            .about = QKVET_OPTION_SINK},
     of_sink_joins_the_denominator::constrain,
-    of_sink_joins_the_denominator::plan,
+    plan_one_call<of_sink_joins_the_denominator::ones>,
     of_sink_joins_the_denominator::judge};
 
 }  // namespace qkvet::properties

@@ -2,8 +2,8 @@
 // Two stories one by one and at once, each with a cache of its own
 // (core/door/door_threads.cpp): that of the case, and the same one with each
 // sequence replaced by the previous one, which has other tokens.
+#include "properties/calls/subject_calls.h"
 #include "properties/judging/compare.h"
-#include "properties/run/at_once.h"
 #include "properties/sequences/story_calls.h"
 
 namespace qkvet::properties {
@@ -50,6 +50,17 @@ void compare_lengths(const JudgeInput& input, size_t n, Judgement& judgement) {
   add_failure(judgement, std::move(finding));
 }
 
+void compare_output(const JudgeInput& input, size_t n, TensorName tensor,
+                    Judgement& judgement) {
+  Judgement own;
+  compare_calls_bit_for_bit(input, pair_at_once(input, n), tensor, own,
+                            command_place(input.calls[n]) + ": ");
+  judgement.compared += own.compared;
+  if (!own.finding) return;
+  own.finding->call = n + 1;
+  add_failure(judgement, std::move(*own.finding));
+}
+
 Judgement judge(const JudgeInput& input) {
   Judgement judgement;
   for (size_t n = 0; n < input.calls.size() / 2; ++n) {
@@ -58,8 +69,7 @@ Judgement judge(const JudgeInput& input) {
     const Snapshot& snapshot = *call.planned->snapshot;
     if (snapshot.queries == 0) continue;
     for (const TensorName tensor : kOAndLse)
-      compare_alone_with_at_once(input, n, tensor, judgement,
-                                 command_place(call) + ": ");
+      compare_output(input, n, tensor, judgement);
   }
   return judgement;
 }

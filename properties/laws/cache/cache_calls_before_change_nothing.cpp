@@ -4,10 +4,9 @@
 // removed or changed, or with more capacity.
 #include <optional>
 
-#include "properties/calls/call_pairs.h"
 #include "properties/calls/other_calls.h"
+#include "properties/calls/subject_calls.h"
 #include "properties/judging/compare.h"
-#include "properties/run/at_once.h"
 #include "properties/sequences/story_calls.h"
 
 namespace qkvet::properties {
@@ -64,9 +63,14 @@ void compare_command(const JudgeInput& input, size_t first, size_t second,
   }
   const Snapshot& snapshot = *before.planned->snapshot;
   if (snapshot.queries == 0) return;
+  CallPair pair;
+  pair.first = first;
+  pair.second = second;
+  pair.first_name = "before";
+  pair.second_name = name;
   for (const TensorName tensor : kOAndLse)
-    compare_calls_bit_for_bit(input, first, second, tensor, "before", name,
-                              judgement, command_place(before) + ": ");
+    compare_calls_bit_for_bit(input, pair, tensor, judgement,
+                              command_place(before) + ": ");
 }
 
 // The number of the story's calls: up to the second create.

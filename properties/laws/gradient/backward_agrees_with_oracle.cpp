@@ -3,18 +3,11 @@
 // bound of the declared arithmetic. Elements that are exactly zero for every
 // kernel (keys that no row sees, rows without a key) have the bound 0.
 #include "properties/calls/gradient_calls.h"
+#include "properties/calls/subject_calls.h"
 #include "properties/judging/compare.h"
 
 namespace qkvet::properties {
 namespace of_backward_agrees_with_oracle {
-
-Case constrain(Case value) { return value; }
-
-Plan plan(const Case&, const KernelInfo&) {
-  Plan plan;
-  plan.calls.push_back(backward_call(/*truth=*/true));
-  return plan;
-}
 
 Judgement judge(const JudgeInput& input) {
   Judgement judgement;
@@ -37,8 +30,8 @@ extern constinit const Law backward_agrees_with_oracle{
     110,
     Domain{.subject = Subject::kBackward,
            .allows = kAllowGradients | QKVET_OPTION_EMPTY_EXTENTS},
-    of_backward_agrees_with_oracle::constrain,
-    of_backward_agrees_with_oracle::plan,
+    as_it_is,
+    plan_one_call<nullptr>,
     of_backward_agrees_with_oracle::judge};
 
 }  // namespace qkvet::properties

@@ -76,7 +76,10 @@ Judgement judge(const JudgeInput& input) {
   pair.looks =
       "dO, or what is made of it, is cut off, rounded on a grid of its own, "
       "or added to something else";
-  compare_as_claimed(input, pair, QKVET_FLAG_POWER_OF_TWO_INVARIANT, judgement);
+  if (claims_same_bits(input.kernel, QKVET_FLAG_POWER_OF_TWO_INVARIANT))
+    compare_bit_for_bit(input, pair, judgement);
+  else
+    compare_within_bounds(input, pair, judgement);
   return judgement;
 }
 

@@ -1,17 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/calls/adjoint.h"
 #include "properties/calls/gradient_calls.h"
+#include "properties/calls/subject_calls.h"
 
 namespace qkvet::properties {
 namespace of_backward_is_the_adjoint {
-
-Case constrain(Case value) { return value; }
-
-Plan plan(const Case&, const KernelInfo&) {
-  Plan plan;
-  plan.calls.push_back(backward_call(/*truth=*/true));
-  return plan;
-}
 
 Judgement judge(const JudgeInput& input) {
   Judgement judgement;
@@ -38,8 +31,8 @@ extern constinit const Law backward_is_the_adjoint{
     "that both references have",
     90,
     Domain{.subject = Subject::kBackward, .allows = kAllowGradients},
-    of_backward_is_the_adjoint::constrain,
-    of_backward_is_the_adjoint::plan,
+    as_it_is,
+    plan_one_call<nullptr>,
     of_backward_is_the_adjoint::judge};
 
 }  // namespace qkvet::properties

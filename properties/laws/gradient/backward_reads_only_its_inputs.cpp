@@ -10,8 +10,6 @@
 namespace qkvet::properties {
 namespace of_backward_reads_only_its_inputs {
 
-Case constrain(Case value) { return value; }
-
 Plan plan(const Case& value, const KernelInfo& kernel) {
   return plan_placements(backward_call(/*truth=*/false), value, kernel);
 }
@@ -31,7 +29,7 @@ extern constinit const Law backward_reads_only_its_inputs{
     10,
     Domain{.subject = Subject::kBackward,
            .allows = kAllowGradients | QKVET_OPTION_EMPTY_EXTENTS},
-    of_backward_reads_only_its_inputs::constrain,
+    as_it_is,
     of_backward_reads_only_its_inputs::plan,
     judge_placements};
 

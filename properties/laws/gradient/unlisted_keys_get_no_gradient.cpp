@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One key is removed from all lists: its gradient is zero.
 #include "properties/calls/gradient_calls.h"
+#include "properties/calls/subject_calls.h"
 #include "properties/checking/list_cases.h"
 #include "properties/conventions/constrain.h"
 #include "properties/judging/compare.h"
@@ -29,12 +30,6 @@ void unlist(const Case& value, int64_t, Inputs& inputs) {
 Case constrain(Case value) {
   value.shape.Tk = std::max<int64_t>(value.shape.Tk, 1);
   return with_lists(with_moderate_data(std::move(value)), 1);
-}
-
-Plan plan(const Case&, const KernelInfo&) {
-  Plan plan;
-  plan.calls.push_back(backward_call(/*truth=*/true, unlist));
-  return plan;
 }
 
 Judgement judge(const JudgeInput& input) {
@@ -67,7 +62,7 @@ extern constinit const Law unlisted_keys_get_no_gradient{
            .allows = kAllowGradients,
            .about = QKVET_OPTION_KEY_LISTS},
     of_unlisted_keys_get_no_gradient::constrain,
-    of_unlisted_keys_get_no_gradient::plan,
+    plan_one_call<of_unlisted_keys_get_no_gradient::unlist>,
     of_unlisted_keys_get_no_gradient::judge};
 
 }  // namespace qkvet::properties

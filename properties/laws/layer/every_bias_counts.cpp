@@ -4,6 +4,7 @@
 
 #include "core/base/half.h"
 #include "properties/calls/layer_calls.h"
+#include "properties/calls/subject_calls.h"
 #include "properties/judging/compare.h"
 #include "properties/judging/law.h"
 
@@ -23,14 +24,6 @@ void only_biases(const Case&, int64_t, Inputs& inputs) {
     std::vector<double>& values = inputs.values(tensor);
     std::fill(values.begin(), values.end(), 0.0);
   }
-}
-
-Plan plan(const Case&, const KernelInfo& kernel) {
-  Plan plan;
-  PlannedCall call = layer_call(kernel);
-  call.edit = only_biases;
-  plan.calls.push_back(call);
-  return plan;
 }
 
 Judgement judge(const JudgeInput& input) {
@@ -70,7 +63,7 @@ extern constinit const Law every_bias_counts{
     40,
     Domain{.subject = Subject::kLayer, .free_data = false},
     of_every_bias_counts::constrain,
-    of_every_bias_counts::plan,
+    plan_one_call<of_every_bias_counts::only_biases>,
     of_every_bias_counts::judge};
 
 }  // namespace qkvet::properties

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "properties/calls/layer_calls.h"
+#include "properties/calls/subject_calls.h"
 #include "properties/judging/compare.h"
 #include "properties/judging/law.h"
 
@@ -12,14 +13,6 @@ namespace of_output_projection_is_applied {
 void no_output(const Case&, int64_t, Inputs& inputs) {
   std::vector<double>& w_o = inputs.values(TensorName::kWo);
   std::fill(w_o.begin(), w_o.end(), 0.0);
-}
-
-Plan plan(const Case&, const KernelInfo& kernel) {
-  Plan plan;
-  PlannedCall call = layer_call(kernel);
-  call.edit = no_output;
-  plan.calls.push_back(call);
-  return plan;
 }
 
 Judgement judge(const JudgeInput& input) {
@@ -48,7 +41,7 @@ extern constinit const Law output_projection_is_applied{
     50,
     Domain{.subject = Subject::kLayer, .free_data = false},
     constrain_layer,
-    of_output_projection_is_applied::plan,
+    plan_one_call<of_output_projection_is_applied::no_output>,
     of_output_projection_is_applied::judge};
 
 }  // namespace qkvet::properties

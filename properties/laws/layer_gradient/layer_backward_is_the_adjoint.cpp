@@ -2,6 +2,7 @@
 #include "properties/calls/adjoint.h"
 #include "properties/calls/gradient_calls.h"
 #include "properties/calls/layer_calls.h"
+#include "properties/calls/subject_calls.h"
 
 namespace qkvet::properties {
 namespace of_layer_backward_is_the_adjoint {
@@ -17,12 +18,6 @@ bool is_moved(const Case& value, TensorName tensor) {
       (s.D * (2 * s.H * s.d + 2 * s.H * s.dv) + s.H * s.Tq * (s.d + s.dv));
   return products <= kFewProducts ||
          (value.seed + output_in_draws(tensor)) % kOneOf == 0;
-}
-
-Plan plan(const Case&, const KernelInfo&) {
-  Plan plan;
-  plan.calls.push_back(layer_backward_call(/*truth=*/true));
-  return plan;
 }
 
 Judgement judge(const JudgeInput& input) {
@@ -51,7 +46,7 @@ extern constinit const Law layer_backward_is_the_adjoint{
     40,
     Domain{.subject = Subject::kLayerBackward, .allows = kLayerOptions},
     constrain_layer,
-    of_layer_backward_is_the_adjoint::plan,
+    plan_one_call<nullptr>,
     of_layer_backward_is_the_adjoint::judge};
 
 }  // namespace qkvet::properties

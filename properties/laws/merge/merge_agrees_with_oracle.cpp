@@ -5,22 +5,19 @@
 namespace qkvet::properties {
 namespace of_merge_agrees_with_oracle {
 
-Case constrain(Case value) { return constrain_merge(std::move(value)); }
-
 // Some states, a fifth of them, are empty.
 void empty_some(const Case& value, int64_t, Inputs& inputs) {
-  const Shape& s = value.shape;
-  for_each_head(s, [&](int64_t t, int64_t h) {
-    for (int64_t n = 0; n < s.Tk; ++n)
-      if (random_bits(value.seed, TensorName::kStatesLse, t, h, n, 1) >> 32 <
-          UINT32_MAX / 5)
-        inputs.bias[static_cast<size_t>(place_of_state(s, t, h, n))] =
-            kEmptyLse;
+  for_each_state(value.shape, [&](int64_t t, int64_t h, int64_t n, size_t at) {
+    if (random_bits(value.seed, TensorName::kStatesLse, t, h, n, 1) >> 32 <
+        UINT32_MAX / 5)
+      inputs.bias[at] = kEmptyLse;
   });
 }
 
-Plan plan(const Case& value, const KernelInfo&) {
-  return plan_merge_pair(value, empty_some);
+Plan plan(const Case&, const KernelInfo&) {
+  Plan plan = plan_merge_edit(empty_some);
+  plan.calls.insert(plan.calls.begin(), merge_call());
+  return plan;
 }
 
 Judgement judge(const JudgeInput& input) {
@@ -46,7 +43,7 @@ extern constinit const Law merge_agrees_with_oracle{
     "(c) it reaches every input and every element",
     120,
     Domain{.subject = Subject::kMerge, .allows = kAllowRaggedMerge},
-    of_merge_agrees_with_oracle::constrain,
+    with_states<1>,
     of_merge_agrees_with_oracle::plan,
     of_merge_agrees_with_oracle::judge};
 

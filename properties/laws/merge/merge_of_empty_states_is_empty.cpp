@@ -2,12 +2,11 @@
 #include <cmath>
 
 #include "properties/calls/merge_calls.h"
+#include "properties/calls/subject_calls.h"
 #include "properties/judging/compare.h"
 
 namespace qkvet::properties {
 namespace of_merge_of_empty_states_is_empty {
-
-Case constrain(Case value) { return constrain_merge(std::move(value)); }
 
 // Every other row sees no key; the o of its states stays.
 bool is_emptied(int64_t t) { return t % 2 == 0; }
@@ -19,10 +18,6 @@ void empty_rows(const Case& value, int64_t, Inputs& inputs) {
     for (int64_t n = 0; n < s.Tk; ++n)
       inputs.bias[static_cast<size_t>(place_of_state(s, t, h, n))] = kEmptyLse;
   });
-}
-
-Plan plan(const Case&, const KernelInfo&) {
-  return plan_merge_edit(empty_rows);
 }
 
 void add_wrong(const JudgeInput& input, TensorName tensor, int64_t n,
@@ -86,8 +81,8 @@ extern constinit const Law merge_of_empty_states_is_empty{
     "declares nothing, (d) it needs no oracle",
     20,
     Domain{.subject = Subject::kMerge, .allows = kAllowRaggedMerge},
-    of_merge_of_empty_states_is_empty::constrain,
-    of_merge_of_empty_states_is_empty::plan,
+    with_states<1>,
+    plan_one_call<of_merge_of_empty_states_is_empty::empty_rows>,
     of_merge_of_empty_states_is_empty::judge};
 
 }  // namespace qkvet::properties

@@ -9,8 +9,6 @@
 namespace qkvet::properties {
 namespace of_merge_of_parts_is_the_whole {
 
-Case constrain(Case value) { return constrain_merge(std::move(value), 3); }
-
 struct Part {
   double lse = 0, o = 0;
 };
@@ -45,7 +43,11 @@ void merge_first_two(const Case& value, int64_t, Inputs& inputs) {
 }
 
 Plan plan(const Case& value, const KernelInfo&) {
-  return plan_merge_pair(value, merge_first_two, value.shape.Tk - 1);
+  Plan plan = plan_merge_edit(merge_first_two);
+  plan.calls.insert(plan.calls.begin(), merge_call());
+  plan.calls[1].variant = value;
+  --plan.calls[1].variant->shape.Tk;
+  return plan;
 }
 
 // The largest distance between a number and its stored value.
@@ -132,7 +134,7 @@ extern constinit const Law merge_of_parts_is_the_whole{
     "(c) it sets o against lse, (d) it needs no oracle",
     70,
     Domain{.subject = Subject::kMerge, .allows = kAllowMerge},
-    of_merge_of_parts_is_the_whole::constrain,
+    with_states<3>,
     of_merge_of_parts_is_the_whole::plan,
     of_merge_of_parts_is_the_whole::judge};
 

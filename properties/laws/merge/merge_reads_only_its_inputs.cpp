@@ -5,8 +5,6 @@
 namespace qkvet::properties {
 namespace of_merge_reads_only_its_inputs {
 
-Case constrain(Case value) { return constrain_merge(std::move(value)); }
-
 // In each placement, and in place if rows have no numbers of states of their
 // own.
 Plan plan(const Case& value, const KernelInfo& kernel) {
@@ -35,7 +33,7 @@ extern constinit const Law merge_reads_only_its_inputs{
     "(c) it reaches what lies beside the tensors, (d) it needs no oracle",
     10,
     Domain{.subject = Subject::kMerge, .allows = kAllowRaggedMerge},
-    of_merge_reads_only_its_inputs::constrain,
+    with_states<1>,
     of_merge_reads_only_its_inputs::plan,
     judge_placements};
 

@@ -126,8 +126,6 @@ PlannedCall call_of(Foreign foreign, const Case& value,
   return call;
 }
 
-Case constrain(Case value) { return value; }
-
 Plan plan(const Case& value, const KernelInfo& kernel) {
   Plan plan;
   plan.calls.push_back(
@@ -194,7 +192,7 @@ extern constinit const Law plans_refuse_what_they_were_not_made_for{
     "(c) it reaches error paths, which no legal call enters",
     552,
     Domain{.plans = true, .allows = kAllowPlanned},
-    of_plans_refuse_what_they_were_not_made_for::constrain,
+    as_it_is,
     of_plans_refuse_what_they_were_not_made_for::plan,
     of_plans_refuse_what_they_were_not_made_for::judge};
 
