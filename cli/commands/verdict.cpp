@@ -57,9 +57,10 @@ ExitCode run(const VerdictOptions& options) {
 void add_flags(CLI::App& command, VerdictOptions& options) {
   command.add_option("task", options.task, "Task file, or a shipped task")
       ->required();
-  command.add_option("candidate", options.candidates,
-                     "FILE.py, FILE.cpp, FILE.so or MODULE:NAME; none: requests "
-                     "from standard input; unix:PATH: from a socket");
+  command.add_option(
+      "candidate", options.candidates,
+      "FILE.py, FILE.cpp, FILE.so or MODULE:NAME; none: requests "
+      "from standard input; unix:PATH: from a socket");
   command.add_option("--seed", options.seed, "Seed [random]");
   add_jobs(command, options.jobs);
   command
@@ -74,9 +75,9 @@ void add_flags(CLI::App& command, VerdictOptions& options) {
 }  // namespace
 
 void add_verdict(CLI::App& app, Chosen& chosen) {
-  add_command<VerdictOptions>(
-      app, chosen, "verdict", "Judge candidates of a task, for loops", add_flags,
-      run);
+  add_command<VerdictOptions>(app, chosen, "verdict",
+                              "Judge candidates of a task, for loops",
+                              add_flags, run);
 }
 
 }  // namespace qkvet::cli

@@ -172,7 +172,8 @@ std::string enter_armour(const std::string& visible) {
   };
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) add("no_new_privs");
   if (!leave_namespaces()) {
-    // Without a user namespace /proc/PID/mem of one's own processes can be read.
+    // Without a user namespace /proc/PID/mem of one's own processes can be
+    // read.
     add("no network, an empty /tmp, no access to other processes");
     if (!forbid_writing()) add("files for reading alone");
   } else if (!replace_files(split(visible))) {
