@@ -68,6 +68,7 @@ const std::map<std::string, std::string>& words_of() {
       {"golden show", ""},
       {"golden import", ""},
       {"judge", "call.safetensors"},
+      {"verdict", "prefill_causal_f16"},
       {"demo inspect", "f32,B1,H1,Tq1,Tk1,d1 -k scalar/plain"},
       {"demo trace", ""},
       {"demo train", "--repeat 1"},

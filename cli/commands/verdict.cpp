@@ -59,8 +59,7 @@ void add_flags(CLI::App& command, VerdictOptions& options) {
       ->required();
   command.add_option(
       "candidate", options.candidates,
-      "FILE.py, FILE.cpp, FILE.so or MODULE:NAME; none: requests "
-      "from standard input; unix:PATH: from a socket");
+      "FILE.py, FILE.cpp, FILE.so, MODULE:NAME or unix:PATH [standard input]");
   command.add_option("--seed", options.seed, "Seed [random]");
   add_jobs(command, options.jobs);
   command
@@ -68,7 +67,8 @@ void add_flags(CLI::App& command, VerdictOptions& options) {
                   "armour: do not confine candidates")
       ->check(CLI::IsMember({"armour"}));
   command.footer(
-      "One line of JSON for each candidate (python/verdict.md).\nExit: 0 all "
+      "One line of JSON for each candidate (python/verdict.md). Requests are "
+      "read from\nstandard input, or from the socket unix:PATH.\nExit: 0 all "
       "conform, 1 some do not, 2 wrong use, 3 the judge failed.");
 }
 

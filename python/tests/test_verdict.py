@@ -198,6 +198,15 @@ def test_a_bad_task_is_one_line(tmp_path, capsys, text, said):
     assert said in error and error.count("\n") == 1
 
 
+def test_a_task_or_a_candidate_that_is_a_pipe_is_not_waited_for(judge, tmp_path,
+                                                               capsys):
+    for name in ("task.toml", "candidate.py"):
+        os.mkfifo(tmp_path / name)
+    assert main([str(tmp_path / "task.toml"), "x.py"]) == 2
+    assert "no regular file" in capsys.readouterr().err
+    assert judge.judge(tmp_path / "candidate.py")["status"] == "does_not_compile"
+
+
 def test_a_missing_candidate_is_no_failure_of_a_law(judge, tmp_path):
     answer = judge.judge(tmp_path / "none.py")
     assert answer["status"] == "does_not_compile"
@@ -208,6 +217,23 @@ def test_shipped_tasks_can_be_read():
     folder = pathlib.Path(qkvet.verdict.__file__).parent / "tasks"
     for path in folder.glob("*.toml"):
         assert qkvet.verdict.Verdict(path.stem).task.name == path.stem
+
+
+def test_the_program_hands_over_to_the_package(tmp_path):
+    words = [_program.program(), "verdict", "prefill_causal_f16", EXPLOITS / "zeros.py"]
+    said = subprocess.run(words, text=True, capture_output=True, check=False,
+                          env=_program.environment())
+    assert said.returncode == 1 and json.loads(said.stdout)["status"] == "wrong"
+    for words, environment, wrong in (
+            (words, {"QKVET_PYTHON": "/nonexistent"}, "allowed: a Python 3"),
+            (words, {"QKVET_PYTHON": sys.executable, "PYTHONPATH": str(tmp_path)},
+             "allowed: pip install qkvet"),
+            ([*words[:2], "prefil", "x.py"], _program.environment(),
+             "prefil: no such task; allowed: a file, or decode_mla")):
+        said = subprocess.run(words, text=True, capture_output=True, check=False,
+                              env=environment, cwd=tmp_path)
+        assert said.returncode == 2 and said.stderr.count("\n") == 1, said
+        assert wrong in said.stderr and not said.stdout
 
 
 def test_an_answer_that_is_too_long_loses_its_least_fields():

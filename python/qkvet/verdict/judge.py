@@ -113,12 +113,12 @@ class Verdict:
             return self._python(f"{source}:{self.task.function}", [], "candidate.py")
         path, _, name = text.partition(":")
         if path.endswith(".py"):
-            if not os.path.exists(path):
+            if not os.path.isfile(path):
                 raise WrongUse(f"{path}: no such file")
             return self._python(f"{os.path.abspath(path)}:"
                                 f"{name or self.task.function}", [], path)
         if path.endswith((*_SOURCES, ".so")):
-            if not os.path.exists(path):
+            if not os.path.isfile(path):
                 raise WrongUse(f"{path}: no such file")
             where = os.path.abspath(path)
             return Candidate(path, os.path.join(os.path.dirname(where) or "/",

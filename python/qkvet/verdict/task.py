@@ -102,9 +102,15 @@ def _checked(path, text):
 def load(path) -> Task:
     """Reads a task file, or one of those that are shipped by its name. Errors: WrongUse, one line with the table and the field."""
     path = os.fspath(path)
-    shipped = pathlib.Path(__file__).parent / "tasks" / f"{path}.toml"
-    if os.sep not in path and not os.path.exists(path) and shipped.exists():
-        path = str(shipped)
+    if not os.path.exists(path):
+        shipped = {one.stem: str(one) for one in sorted(
+            (pathlib.Path(__file__).parent / "tasks").glob("*.toml"))}
+        if path not in shipped:
+            raise WrongUse(f"{path}: no such task; allowed: a file, or "
+                           + ", ".join(shipped))
+        path = shipped[path]
+    if not os.path.isfile(path):
+        raise WrongUse(f"{path}: no regular file")
     text = _toml(path)
     tables = _checked(path, text)
     folder = os.path.dirname(os.path.abspath(path))
