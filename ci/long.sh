@@ -108,6 +108,8 @@ ctest --test-dir build/release --output-on-failure -L python
 
 echo "== samples of ci/test.sh, in full =="
 QKVET_TEST_FACTOR=7 build/release/bin/reference_test --gtest_brief=1
+QKVET_TEST_FACTOR=7 QKVET_HOME="$PWD/build/release" PYTHONPATH=python \
+  build/python/bin/python -m pytest -q python/tests/test_verdict.py
 QKVET_TEST_FACTOR=7 build/release/bin/diagnosis_test --gtest_brief=1
 QKVET_TEST_FACTOR=7 build/release/bin/hunt_test --gtest_brief=1
 QKVET_TEST_FACTOR=7 build/release/bin/cli_test --gtest_brief=1 \

@@ -172,7 +172,9 @@ const char* index_letters(Operation operation, TensorName tensor) {
   if (tensor == TensorName::kWeights) return "bhij";
   if (tensor == TensorName::kKCache)
     return "bhicx";  // x: in groups of channels
-  if (tensor == TensorName::kDK || tensor == TensorName::kDV) return "bhjc";
+  const bool read_back = operation == Operation::kCacheReadBack;
+  if (read_back || tensor == TensorName::kDK || tensor == TensorName::kDV)
+    return "bhjc";
   if (tensor == TensorName::kDBias) return "bhij";
   if (tensor == TensorName::kDSink) return "h";
   return operation == Operation::kLayer ? "bhtc" : "bhic";

@@ -60,9 +60,13 @@ def check_answer(answer):
 
 
 CANDIDATES = sorted(path for path in EXPLOITS.glob("*.py") if head(path))
+# By day the controls and every third exploit, all at night (ci/long.sh).
+JUDGED = [path for number, path in enumerate(CANDIDATES)
+          if "QKVET_TEST_FACTOR" in os.environ or number % 3 == 0
+          or head(path)["status"] == "conforms"]
 
 
-@pytest.mark.parametrize("path", CANDIDATES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", JUDGED, ids=lambda path: path.stem)
 def test_exploits_do_not_pass_and_controls_do(judge, path):
     answer = judge.judge(path, seed=5)
     check_answer(answer)
