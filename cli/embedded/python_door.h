@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-/* Confines this process before it imports what nobody trusts (armour.h).
+/* Confines this process before it imports an untrusted callable (armour.h).
  * `visible`: folders below /tmp that stay, separated by ':'. `missing` gets the
  * parts that the system denies, "" for none. */
 QKVET_EXPORT void qkvet_python_armour(const char* visible, char* missing,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Confines a worker before it loads a kernel that nobody trusts.
+// Confines a worker before it loads an untrusted kernel.
 #ifndef QKVET_CORE_SANDBOX_ARMOUR_H_
 #define QKVET_CORE_SANDBOX_ARMOUR_H_
 

@@ -26,7 +26,7 @@ from .computed import computed_by, linked
 from .task import Task, load
 
 _SMOKE = ["--cases", "60", "--sizes", "small"]
-# Of the program beside the cases themselves: start, shrinking.
+# The program also starts and shrinks.
 _MORE_SECONDS = 60
 _DIAGNOSIS_SECONDS = 10
 _SOURCES = (".c", ".cc", ".cpp", ".cxx", ".cu", ".rs")

@@ -63,7 +63,7 @@ def serve_lines(judge, lines, out, jobs, turns=None):
                 out.write(answer + "\n")
                 out.flush()
             except (OSError, ValueError):
-                pass  # nobody reads any more
+                pass  # the reader has gone
 
     with concurrent.futures.ThreadPoolExecutor(max(jobs, 1)) as pool:
         for line in lines:

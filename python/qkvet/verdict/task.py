@@ -7,7 +7,7 @@ from typing import Dict, List, Optional
 
 from ..declare import WrongUse, declaration
 
-# What each table of a task may have, with the type of each value.
+# The fields of each table of a task, with their types.
 _TABLES = {
     "call": {"function": str, "arrays": str, "device": str, "gradient": str,
              "cache": str, "subject": str},
