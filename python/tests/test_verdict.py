@@ -247,3 +247,15 @@ def test_an_answer_that_is_too_long_loses_its_least_fields():
     short = answers.shortened(dict(answer))
     assert "program" not in short and short["law"] == answer["law"]
     check_answer(short)
+
+
+def test_a_file_beside_the_candidate_is_its_own(judge, tmp_path):
+    (tmp_path / "tiles.py").write_text(
+        (EXPLOITS / "honest.py").read_text(encoding="utf-8").replace(
+            "def attention", "def flash_attention"), encoding="utf-8")
+    (tmp_path / "candidate.py").write_text(
+        "from tiles import flash_attention\n\n\n"
+        "def attention(q, k, v, *, causal=None, scale=None):\n"
+        "    return flash_attention(q, k, v, causal=causal, scale=scale)\n",
+        encoding="utf-8")
+    assert judge.judge(tmp_path / "candidate.py")["status"] == "conforms"

@@ -22,8 +22,10 @@ from .. import _program
 from ..arrays import framework
 from ..call import as_numpy, dtype_of
 from ..imported import find
+from .computed import LIBRARIES
 
 _ALIGNED = 64
+_WATCHED_SECONDS = 0.2  # twenty ticks of the clock of CPU time
 
 
 def armoured(visible):
@@ -80,13 +82,20 @@ class Watched:
                        "os.exec", "socket.connect") and arguments:
             self.loads[f"{event} {str(arguments[0])[:80]}"] = True
 
+    def _is_own(self, file):
+        """Whether it is the candidate's file, or one beside it."""
+        return self.file is not None and os.path.dirname(
+            os.path.realpath(file)) == os.path.dirname(self.file)
+
     def _profile(self, frame, event, argument):
         if event == "c_call":
             self.calls[f"{getattr(argument, '__module__', None) or ''}."
                        f"{getattr(argument, '__qualname__', '')}"] = True
         elif event == "call":
             module = frame.f_globals.get("__name__", "")
-            if module.partition(".")[0] not in ("qkvet", "json", "threading"):
+            if module.partition(".")[0] not in ("qkvet", "json", "threading") and (
+                    not self._is_own(frame.f_code.co_filename)
+                    or LIBRARIES.search(module)):
                 self.calls[f"{module}.{frame.f_code.co_name}"] = True
 
     def run(self, function):
@@ -194,8 +203,8 @@ class Died(Exception):
 class Calls:
     """The parent's side: one process, one candidate.
 
-        with Calls(target, "numpy", visible, room) as calls:
-            o = calls.call(inputs, options, seconds)
+        with Calls(target, "numpy", paths, visible, room, load_seconds) as calls:
+            o, told = calls.call(inputs, options, out_bytes, seconds)
     """
 
     def __init__(self, target, arrays, paths, visible, room, load_seconds):
@@ -208,6 +217,8 @@ class Calls:
         environment = _program.environment()
         environment["PYTHONPATH"] = os.pathsep.join([*paths,
                                                      environment["PYTHONPATH"]])
+        # Threads of OpenMP spin for a while after a parallel loop, which is no work.
+        environment.update(OMP_WAIT_POLICY="passive", KMP_BLOCKTIME="0")
         words = [sys.executable, "-m", "qkvet.verdict.caller", str(theirs_in),
                  str(theirs_out), str(self.block), target, arrays]
         self.process = subprocess.Popen(
@@ -304,11 +315,11 @@ class Calls:
             raise Died("crashes: it has ended") from None
         return self._answer(10)
 
-    def goes_on(self, seconds=0.02):
-        """CPU seconds that the candidate uses after it has returned."""
+    def goes_on(self):
+        """The part of a core that the candidate uses after it has returned."""
         before = self._cpu()
-        time.sleep(seconds)
-        return self._cpu() - before
+        time.sleep(_WATCHED_SECONDS)
+        return (self._cpu() - before) / _WATCHED_SECONDS
 
 
 if __name__ == "__main__":

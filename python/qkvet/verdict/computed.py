@@ -14,7 +14,7 @@ ATTENTION = re.compile(
 # Modules and libraries that are attention as a whole.
 LIBRARIES = re.compile(
     r"flash_?attn|flashinfer|flash_mla|xformers|sageattention|vllm|sglang|"
-    r"(?:^|/)fla(?:$|/)|transformer_engine|aiter|onnxruntime|ggml|llama_cpp", re.I)
+    r"(?:^|/)fla(?:$|/)|transformer_engine|(?:^|lib)aiter|onnxruntime|ggml|llama_cpp", re.I)
 # Types of arrays that hold their numbers when they are returned.
 _ARRAYS = ("numpy.ndarray", "torch.Tensor", "jaxlib._jax.ArrayImpl",
            "jaxlib.xla_extension.ArrayImpl", "cupy.ndarray", "cupy._core.core.ndarray")

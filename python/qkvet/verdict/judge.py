@@ -338,8 +338,8 @@ class Verdict:
             if number == 2:
                 found.seconds[call.text] = process.seconds
                 more = process.goes_on()
-                if more > 0.01:
-                    self._accuse(found, [f"uses {more:.2f} s of CPU after it has "
+                if more > 0.5:
+                    self._accuse(found, [f"uses {more:.0%} of a core after it has "
                                          "returned"])
         return 1
 
