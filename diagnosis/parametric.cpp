@@ -81,12 +81,9 @@ void add_precisions(const PrecisionModel& own,
 Word ReadingSuspect::says(Evidence& evidence, const Witness& witness) {
   if (evidence.law != &agreement_about(Subject::kAttention))
     return Word::kSilent;
-  Room room;
-  CaseWork work(*evidence.law, evidence.value(), false, witness.time(),
-                plain_forward, [&](Problem p) {
-                  edit_(p, room);
-                  return p;
-                });
+  Room room(evidence.value());
+  CaseWork work =
+      work_as(edit_, room, *evidence.law, evidence.value(), witness.time());
   if (work.calls_for(witness.kernel()).size() != evidence.outcomes.size())
     return Word::kSilent;
   return word_of(work.judge(witness.kernel(), evidence.outcomes));
@@ -98,13 +95,10 @@ std::vector<std::unique_ptr<Suspect>> parametric_suspects(const Case& value,
   if (value.subject() == Subject::kAttention) {
     if (auto scale = measured_scale(value, witness))
       suspects.push_back(std::move(scale));
-    Readings rows;
-    if (value.causal != Causal::kNone) add_shifted_diagonals(rows);
-    if (value.window) add_windows_one_off(rows);
-    add_lost_keys(rows);
-    for (OtherReading& row : rows)
-      suspects.push_back(std::make_unique<ReadingSuspect>(std::move(row.cause),
-                                                          std::move(row.edit)));
+    for (OtherReading& row : readings_of_attention(witness.kernel().info))
+      if (!row.cause.name.empty())
+        suspects.push_back(std::make_unique<ReadingSuspect>(
+            std::move(row.cause), std::move(row.edit)));
   }
   add_precisions(witness.kernel().model, suspects);
   return suspects;

@@ -86,7 +86,7 @@ bool Asker::is_explained(CaseWork& work, uint64_t outputs,
   return std::any_of(coarse_models().begin(), coarse_models().end(), explains);
 }
 
-Reply Asker::ask(const Case& value, const Edit& edit, bool want_lse) {
+Reply Asker::ask(const Case& value, const InputEdit& edit, bool want_lse) {
   Reply reply;
   reply.inputs = make_inputs(value);
   if (edit) {
@@ -123,6 +123,7 @@ Reply Asker::judged(const Case& value, uint64_t outputs) {
     reply.o = as_doubles(outcomes[0].o, value.o_dtype);
     reply.lse = as_doubles(outcomes[0].lse, lse_dtype(value.o_dtype));
     reply.off = judgement.worst_ratio;
+    reply.compared = judgement.compared;
     if (judgement.verdict == Verdict::kPassed ||
         is_explained(work, outputs, outcomes))
       reply.answered = Answered::kAgrees;
@@ -136,17 +137,12 @@ Reply Asker::judged(const Case& value, uint64_t outputs) {
 }
 
 double Asker::off_from(const Reply& reply, const Case& other,
-                       const Edit& edit) {
+                       const diagnosis::Edit& edit) {
   constexpr double kNot = std::numeric_limits<double>::infinity();
   if (!reply.done()) return kNot;
-  CaseWork work(agreement_about(Subject::kAttention), other,
-                /*with_twin=*/false, time_);
-  if (edit) {
-    Inputs inputs = make_inputs(other);
-    edit(inputs);
-    store_inputs(other, inputs);
-    work.take_inputs(std::move(inputs));
-  }
+  diagnosis::Room room(other);
+  CaseWork work = diagnosis::work_as(
+      edit, room, agreement_about(Subject::kAttention), other, time_);
   const JudgedKernel usual = judge_with(/*outputs=*/0, generic());
   if (work.settled(usual)) return kNot;
   CallOutcome outcome = reply.outcome;
@@ -154,10 +150,26 @@ double Asker::off_from(const Reply& reply, const Case& other,
   outcome.weights.clear();
   work.calls_for(usual);
   const Judgement judgement = work.judge(usual, {&outcome, 1});
-  return judgement.verdict == Verdict::kPassed ||
-                 is_explained(work, /*outputs=*/0, {&outcome, 1})
+  // Rows that see no key have no number.
+  return 2 * judgement.compared >= reply.compared &&
+                 judgement.worst_ratio < reply.off / kNearer &&
+                 (judgement.verdict == Verdict::kPassed ||
+                  is_explained(work, /*outputs=*/0, {&outcome, 1}))
              ? judgement.worst_ratio
              : kNot;
+}
+
+std::string Asker::computed_instead(const Reply& reply, const Case& value) {
+  std::string text;
+  double nearest = reply.off / kNearer;
+  for (diagnosis::OtherReading& one :
+       diagnosis::readings_of_attention(info())) {
+    const double off = off_from(reply, value, one.edit);
+    if (off >= nearest) continue;
+    nearest = off;
+    text = std::move(one.text);
+  }
+  return text;
 }
 
 double stored(double value, Dtype dtype) {

@@ -10,11 +10,12 @@
 #include <vector>
 
 #include "core/door/executor.h"
+#include "diagnosis/instead/reading.h"
 #include "properties/checking/case_work.h"
 
 namespace qkvet::cli {
 
-using Edit = std::function<void(Inputs&)>;
+using InputEdit = std::function<void(Inputs&)>;
 
 // The answer to a call compared with the definition.
 enum class Answered : uint8_t { kAgrees, kRefused, kDied, kWrong };
@@ -28,6 +29,7 @@ struct Reply {
   Inputs inputs;            // as the kernel got them
   // judged(): the largest error in bounds of an undeclared kernel.
   double off = 0;
+  int64_t compared = 0;  // numbers that this is the largest error of
 
   bool done() const {
     return answered == Answered::kAgrees || answered == Answered::kWrong;
@@ -43,7 +45,8 @@ class Asker {
   Asker(Executor& executor, int kernel);
 
   // The call, not judged: `answered` is kWrong if it was done.
-  Reply ask(const Case& value, const Edit& edit = {}, bool want_lse = false);
+  Reply ask(const Case& value, const InputEdit& edit = {},
+            bool want_lse = false);
 
   // The call, and whether the answer agrees with the definition: under the
   // arithmetic of an undeclared kernel, or else under one of the coarsest that
@@ -51,9 +54,15 @@ class Asker {
   // QKVET_OPTION_LSE and _WEIGHTS.
   Reply judged(const Case& value, uint64_t outputs = 0);
   // Distance of o of that answer from the expected o of another call with these
-  // extents and with `edit`ed inputs. Units as in Reply::off; infinite if the
-  // coarsest arithmetic does not explain it.
-  double off_from(const Reply& reply, const Case& other, const Edit& edit = {});
+  // extents, or of one that is computed in another way. Units as in Reply::off;
+  // infinite if it is no nearer than kNearer times, or if the coarsest
+  // arithmetic does not explain it.
+  double off_from(
+      const Reply& reply, const Case& other,
+      const diagnosis::Edit& edit = [](auto&, auto&) {});
+  // The computation that explains the answer to this case best, of those that
+  // diagnoses know: "the result without the causal rule"; "" if there is none.
+  std::string computed_instead(const Reply& reply, const Case& value);
 
   // The dialect found so far, by which answers are judged.
   qkvet_dialect dialect{};

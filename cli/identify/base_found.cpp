@@ -50,50 +50,6 @@ std::vector<Case> first_cases(const Asker& asker, int64_t T, int64_t d) {
   return cases;
 }
 
-// A name for what o is instead; "" if it has none.
-std::string looks_of(Asker& asker, const Case& value, const Reply& reply) {
-  const Shape& s = value.shape;
-  const std::vector<double> v = make_inputs(value).v;
-  double off_mean = 0;
-  for (int64_t h = 0; h < s.H; ++h)
-    for (int64_t c = 0; c < s.dv; ++c) {
-      double mean = 0;
-      for (int64_t j = 0; j < s.Tk; ++j)
-        mean += make_inputs(value)
-                    .v[static_cast<size_t>((h * s.Tk + j) * s.dv + c)];
-      mean /= static_cast<double>(s.Tk);
-      for (int64_t i = 0; i < s.Tq; ++i)
-        off_mean = std::max(
-            off_mean,
-            std::fabs(reply.o[static_cast<size_t>((h * s.Tq + i) * s.dv + c)] -
-                      mean));
-    }
-  if (off_mean < 0.02) return "o is the mean of v, whatever q and k are";
-  const auto is_other = [&](const Case& other) {
-    return asker.off_from(reply, other) * kNearer < reply.off;
-  };
-  const auto is_scaled = [&](double scale) {
-    Case other = value;
-    other.scale = static_cast<float>(scale);
-    return is_other(other);
-  };
-  const auto d = static_cast<double>(s.d);
-  const char* const meant = value.scale ? "as it was given" : "by 1/sqrt(d)";
-  if (is_scaled(1)) return fmt::format("it scales by 1, not {}", meant);
-  if (is_scaled(1 / d)) return fmt::format("it scales by 1/d, not {}", meant);
-  if (is_scaled(1 / std::sqrt(d * static_cast<double>(s.H))))
-    return fmt::format("it scales by 1/sqrt(H d), not {}", meant);
-  Case bare = value;
-  bare.causal = Causal::kNone;
-  if (value.causal != Causal::kNone && is_other(bare))
-    return "it is not causal when causal is set";
-  bare = value;
-  bare.causal = Causal::kBottomRight;
-  if (value.causal == Causal::kNone && is_other(bare))
-    return "it is causal where it is not asked to be";
-  return "";
-}
-
 // Adds a field with its evidence.
 void add(Identified& found, const char* field, std::string value,
          std::string evidence) {
@@ -198,9 +154,11 @@ bool find_base(Asker& asker, Identified& found) {
         return false;
       }
       // Agreement by coarse arithmetic alone can have another explanation.
-      const std::string looks =
-          reply.done() && !reply.is_sure() ? looks_of(asker, value, reply) : "";
-      if (reply.agrees() && looks.empty()) {
+      const std::string instead =
+          reply.done() && !reply.is_sure() && (reply.agrees() || wrong.empty())
+              ? asker.computed_instead(reply, value)
+              : "";
+      if (reply.agrees() && instead.empty()) {
         asker.base = value;
         return found.is_attention = true;
       }
@@ -208,8 +166,8 @@ bool find_base(Asker& asker, Identified& found) {
                           : reply.answered == Answered::kDied ? died
                                                               : refused;
       if (said.empty())
-        said = (looks.empty() ? reply.said : looks) + " (" + to_string(value) +
-               ")";
+        said = (instead.empty() ? reply.said : "it computes " + instead) +
+               " (" + to_string(value) + ")";
     }
     // Larger extents are for kernels that take no smaller ones.
     if (!wrong.empty()) break;

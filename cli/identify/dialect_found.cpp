@@ -84,7 +84,7 @@ std::string empty_row_evidence(Asker& asker, const std::string& field,
   const int64_t T = value.shape.Tk;
   const auto by = [&](const char* reason) { return field.ends_with(reason); };
   const char* why = "the causal rule";
-  Edit edit;
+  InputEdit edit;
   if (by("_by_mask")) {
     value.mask = {MaskKind::kEmptyRowN, 0, kOwnAll};
     why = "a mask";

@@ -162,24 +162,31 @@ TEST(Identify, SaysWhatAnOptionIsTakenFor) {
     const char* fault;
     const char* option;
     const char* instead;
-  } rows[] = {
-      {"offset_ignored", "causal_bottom_right", "counted from the top left"},
-      {"diagonal_always_bottom_right", "causal_top_left",
-       "counted from the bottom right"},
-      {"no_mask", "causal_bottom_right", "not causal at all"},
-      {"one_ahead", "causal_bottom_right", "one key further"},
-      {"mask_inverted", "mask", "taken for the pairs that do not attend"},
-      {"window_off_by_one_left", "window", "one key fewer to the left"},
-      {"window_from_top_left", "window", "counted from the top left"},
-      {"bias_times_scale", "bias", "added before the scale"},
-      {"alibi_sign", "alibi", "added, not taken off"},
-      {"alibi_slopes_of_first_member", "alibi_per_member",
-       "those of the first member in all"},
-      {"sqrt_model_width", "default_scale", "scaled by 1/sqrt(H d)"}};
+  } rows[] = {{"offset_ignored", "causal_bottom_right",
+               "with the causal rule of the other corner"},
+              {"diagonal_always_bottom_right", "causal_top_left",
+               "with the causal rule of the other corner"},
+              {"no_mask", "causal_bottom_right", "without the causal rule"},
+              {"one_ahead", "causal_bottom_right",
+               "of one key more, the next after those that a row sees"},
+              {"mask_inverted", "mask", "with the mask inverted"},
+              {"window_off_by_one_left", "window",
+               "with the window one key narrower on its left"},
+              {"window_from_top_left", "window",
+               "with the window counted from the top left"},
+              {"bias_times_scale", "bias", "with the bias times the scale"},
+              {"alibi_sign", "alibi", "with minus the ALiBi slopes"},
+              {"alibi_slopes_of_first_member", "alibi_per_member",
+               "of the ALiBi slopes of the first member in all"},
+              {"sqrt_model_width", "default_scale", "of the scale 1/sqrt(H d)"},
+              {"block_number_is_key_number", "key_list_blocks",
+               "of lists of keys that are lists of blocks"}};
   for (const auto& row : rows) {
     Told told = identify_kernel(std::string("faulty/") + row.fault);
     EXPECT_FALSE(has_word(told.fields["options"], row.option)) << told.text;
-    EXPECT_TRUE(has(told.rest[row.option], row.instead))
+    EXPECT_TRUE(
+        has(told.rest[row.option],
+            std::string("taken, and computes the result ") + row.instead))
         << row.fault << ": " << told.rest[row.option];
     EXPECT_EQ(told.exit, 0) << told.text;
   }
@@ -293,12 +300,15 @@ TEST(Identify, DeclaresNothingOfWhatIsNoAttention) {
         })"));
   Told told = identify("mean.cpp");
   EXPECT_EQ(told.exit, 1) << told.text;
-  EXPECT_TRUE(has(told.text, "not attention: o is the mean of v")) << told.text;
+  EXPECT_TRUE(has(told.text,
+                  "not attention: it computes the result of scores of 0, "
+                  "whatever q and k are"))
+      << told.text;
   EXPECT_TRUE(told.fields.empty());
   // Scores that are not scaled, and one that is right but for its last key.
   told = identify_kernel("faulty/no_scale");
   EXPECT_EQ(told.exit, 1) << told.text;
-  EXPECT_TRUE(has(told.text, "not attention: it scales by 1, not by 1/sqrt(d)"))
+  EXPECT_TRUE(has(told.text, "it computes the result of no scale"))
       << told.text;
   EXPECT_TRUE(told.fields.empty());
   told = identify_kernel("faulty/mask_after_softmax");

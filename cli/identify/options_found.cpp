@@ -17,18 +17,9 @@
 namespace qkvet::cli {
 namespace {
 
-// A hypothesis of how a kernel misreads a call: as another case with the same
-// extents, or as the same case with other inputs.
-struct Instead {
-  const char* words;
-  std::function<void(Case&)> as;
-  std::function<void(const Case&, Inputs&)> with;
-};
-
 struct Question {
   uint64_t option = 0;
   std::vector<std::function<void(Case&)>> calls;  // all of them must agree
-  std::vector<Instead> instead = {};              // beside "ignored"
   uint64_t outputs = 0;                           // QKVET_OPTION_LSE, _WEIGHTS
 };
 
@@ -43,84 +34,30 @@ void offset(const Asker& asker, Case& value) {
     cross(value, asker.base.shape.Tq, asker.base.shape.Tq + 3);
 }
 
-Instead as(const char* words, std::function<void(Case&)> change) {
-  return {words, std::move(change), {}};
-}
-
-Instead with(const char* words,
-             std::function<void(const Case&, Inputs&)> change) {
-  return {words, {}, std::move(change)};
-}
-
 void add_causal(const Asker& asker, std::vector<Question>& all) {
-  for (const Causal rule : {Causal::kTopLeft, Causal::kBottomRight}) {
-    const bool top_left = rule == Causal::kTopLeft;
-    const Causal other = top_left ? Causal::kBottomRight : Causal::kTopLeft;
-    all.push_back(
-        {top_left ? QKVET_OPTION_CAUSAL_TOP_LEFT
-                  : QKVET_OPTION_CAUSAL_BOTTOM_RIGHT,
-         {[&asker, rule](Case& c) {
-           offset(asker, c);
-           c.causal = rule;
-         }},
-         {as(top_left ? "counted from the bottom right"
-                      : "counted from the top left",
-             [other](Case& c) { c.causal = other; }),
-          as("a row sees one key further than its diagonal",
-             [](Case& c) {
-               const bool from_end = c.causal == Causal::kBottomRight;
-               c.causal = Causal::kNone;
-               c.window =
-                   Window{-1, from_end ? 1 : 1 - (c.shape.Tk - c.shape.Tq)};
-             }),
-          as("not causal at all", [](Case& c) { c.causal = Causal::kNone; })}});
-  }
+  const auto ruled = [&asker](Causal rule) {
+    return [&asker, rule](Case& c) {
+      offset(asker, c);
+      c.causal = rule;
+    };
+  };
+  all.push_back({QKVET_OPTION_CAUSAL_TOP_LEFT, {ruled(Causal::kTopLeft)}});
+  all.push_back(
+      {QKVET_OPTION_CAUSAL_BOTTOM_RIGHT, {ruled(Causal::kBottomRight)}});
 }
 
 void add_scales(std::vector<Question>& all) {
   all.push_back(
-      {QKVET_OPTION_DEFAULT_SCALE,
-       {[](Case& c) { c.scale = std::nullopt; }},
-       {as("scaled by 1", [](Case& c) { c.scale = 1.0f; }),
-        as("scaled by 1/d",
-           [](Case& c) { c.scale = 1 / static_cast<float>(c.shape.d); }),
-        as("scaled by 1/sqrt(H d)", [](Case& c) {
-          c.scale = 1 / std::sqrt(static_cast<float>(c.shape.H * c.shape.d));
-        })}});
+      {QKVET_OPTION_DEFAULT_SCALE, {[](Case& c) { c.scale = std::nullopt; }}});
   all.push_back(
       {QKVET_OPTION_SCALE,
-       {[](Case& c) { c.scale = 0.75f; }, [](Case& c) { c.scale = 0.0625f; }},
-       {as("scaled by 1/sqrt(d) all the same",
-           [](Case& c) { c.scale = std::nullopt; }),
-        as("scaled by 1 all the same", [](Case& c) { c.scale = 1.0f; }),
-        as("scaled twice", [](Case& c) { c.scale = *c.scale * *c.scale; })}});
-}
-
-// If interleaved, query head h of 4 reads head h % 2 of 2.
-void read_interleaved(const Case& value, Inputs& inputs) {
-  const Shape& s = value.shape;
-  Case narrow = value;
-  narrow.shape.Hkv = s.H / 2;
-  const Inputs own = make_inputs(narrow);
-  const auto spread = [&](const std::vector<double>& from,
-                          std::vector<double>& to, int64_t width) {
-    const int64_t head = s.Tk * width;
-    for (int64_t h = 0; h < s.H; ++h)
-      std::copy_n(from.begin() + h % narrow.shape.Hkv * head, head,
-                  to.begin() + h * head);
-  };
-  spread(own.k, inputs.k, s.d);
-  spread(own.v, inputs.v, s.dv);
+       {[](Case& c) { c.scale = 0.75f; }, [](Case& c) { c.scale = 0.0625f; }}});
 }
 
 void add_extents(const Asker& asker, std::vector<Question>& all) {
-  Instead interleaved =
-      with("read by interleaved heads (h % Hkv)", read_interleaved);
-  interleaved.as = [](Case& c) { c.shape.Hkv = c.shape.H; };
   all.push_back({QKVET_OPTION_GROUPED_HEADS,
                  {[](Case& c) { c.shape.H = 4, c.shape.Hkv = 2; },
-                  [](Case& c) { c.shape.H = 3, c.shape.Hkv = 1; }},
-                 {std::move(interleaved)}});
+                  [](Case& c) { c.shape.H = 3, c.shape.Hkv = 1; }}});
   const int64_t width = asker.base.shape.d;
   all.push_back({QKVET_OPTION_VALUE_WIDTH,
                  {[width](Case& c) { c.shape.dv = width * 2; },
@@ -136,8 +73,8 @@ void add_extents(const Asker& asker, std::vector<Question>& all) {
 
 void add_outputs(std::vector<Question>& all) {
   const auto unchanged = [](Case&) {};
-  all.push_back({QKVET_OPTION_LSE, {unchanged}, {}, QKVET_OPTION_LSE});
-  all.push_back({QKVET_OPTION_WEIGHTS, {unchanged}, {}, QKVET_OPTION_WEIGHTS});
+  all.push_back({QKVET_OPTION_LSE, {unchanged}, QKVET_OPTION_LSE});
+  all.push_back({QKVET_OPTION_WEIGHTS, {unchanged}, QKVET_OPTION_WEIGHTS});
 }
 
 void add_masks(const Asker& asker, std::vector<Question>& all) {
@@ -148,38 +85,17 @@ void add_masks(const Asker& asker, std::vector<Question>& all) {
     };
   };
   all.push_back(
-      {QKVET_OPTION_WINDOW,
-       {windowed(2, 4), windowed(2, 1), windowed(1, -1)},
-       {as("counted without the row itself: (left, right) shows one key fewer "
-           "on each side",
-           [](Case& c) {
-             c.window = Window{c.window->left - 1,
-                               std::max<int64_t>(c.window->right - 1, 0)};
-           }),
-        as("one key fewer to the left", [](Case& c) { c.window->left -= 1; }),
-        as("one key more to the left", [](Case& c) { c.window->left += 1; }),
-        as("counted from the top left", [](Case& c) {
-          c.window->left += c.shape.Tk - c.shape.Tq;
-          c.window->right -= c.shape.Tk - c.shape.Tq;
-        })}});
+      {QKVET_OPTION_WINDOW, {windowed(2, 4), windowed(2, 1), windowed(1, -1)}});
   all.push_back({QKVET_OPTION_MASK,
                  {[](Case& c) {
                     c.mask = {MaskKind::kButN, 1, kOwnAll};
                   },
                   [](Case& c) {
                     c.mask = {MaskKind::kBandN, 1, kOwnAll};
-                  }},
-                 {with("taken for the pairs that do not attend",
-                       [](const Case&, Inputs& inputs) {
-                         for (uint8_t& attends : inputs.mask)
-                           attends = attends == 0 ? 1 : 0;
-                       })}});
-  all.push_back(
-      {QKVET_OPTION_BIAS,
-       {[](Case& c) { c.score_bias = make_recipe(RecipeKind::kNormal); }},
-       {with("added before the scale", [](const Case& c, Inputs& inputs) {
-         for (double& b : inputs.bias) b *= scale_of(c);
-       })}});
+                  }}});
+  all.push_back({QKVET_OPTION_BIAS, {[](Case& c) {
+                   c.score_bias = make_recipe(RecipeKind::kNormal);
+                 }}});
 }
 
 void add_scores(std::vector<Question>& all) {
@@ -189,58 +105,29 @@ void add_scores(std::vector<Question>& all) {
                    {[&](Case& c) { c.*number.in_call = 0.5f; },
                     [&](Case& c) { c.*number.in_call = 2; }}});
   all.push_back({QKVET_OPTION_SINK, {[normal](Case& c) { c.sink = normal; }}});
-  all.push_back({QKVET_OPTION_ALIBI,
-                 {[normal](Case& c) { c.slopes = normal; }},
-                 {with("added, not taken off", [](const Case&, Inputs& inputs) {
-                   for (double& slope : inputs.slopes) slope = -slope;
-                 })}});
-  const auto of_member = [](int64_t apart) {
-    return [apart](const Case& c, Inputs& inputs) {
-      const std::vector<double> from = inputs.slopes;
-      const int64_t H = c.shape.H;
-      for (int64_t n = 0; n < std::ssize(from); ++n)
-        inputs.slopes[static_cast<size_t>(n)] =
-            from[static_cast<size_t>(n / H * apart + n % H)];
-    };
-  };
-  all.push_back({QKVET_OPTION_ALIBI_PER_MEMBER,
-                 {[normal](Case& c) {
+  all.push_back(
+      {QKVET_OPTION_ALIBI, {[normal](Case& c) { c.slopes = normal; }}});
+  all.push_back({QKVET_OPTION_ALIBI_PER_MEMBER, {[normal](Case& c) {
                    c.shape.B = 2;
                    c.slopes = normal;
                    c.member_slopes = true;
-                 }},
-                 {with("those of the first member in all", of_member(0)),
-                  with("lists that begin one number apart", of_member(1))}});
+                 }}});
   all.push_back({QKVET_OPTION_KEY_LISTS,
                  {[](Case& c) { c.listed = {2}; },
                   [](Case& c) {
                     c.listed = {2, /*per_head=*/true};
-                  }},
-                 {with("the list of the first row in all", [](const Case& c,
-                                                              Inputs& inputs) {
-                   const int64_t rows = c.shape.Tq * c.listed.entries;
-                   for (int64_t n = 0; n < std::ssize(inputs.key_indices); ++n)
-                     inputs.key_indices[static_cast<size_t>(n)] =
-                         inputs.key_indices[static_cast<size_t>(
-                             n / rows * rows + n % c.listed.entries)];
-                 })}});
+                  }}});
   all.push_back({QKVET_OPTION_KEY_LIST_LENGTHS, {[](Case& c) {
                    c.listed = {3, false, /*lengths=*/true};
                  }}});
-  all.push_back({QKVET_OPTION_KEY_LIST_BLOCKS,
-                 {[](Case& c) {
+  all.push_back({QKVET_OPTION_KEY_LIST_BLOCKS, {[](Case& c) {
                    c.listed = {2, false, false, false, /*block=*/2};
-                 }},
-                 {as("taken for keys", [](Case& c) { c.listed.block = 1; })}});
+                 }}});
   const auto turned = [](RopeStyle style) {
     return [style](Case& c) { c.rope.style = style; };
   };
-  all.push_back(
-      {QKVET_OPTION_ROPE,
-       {turned(RopeStyle::kHalf), turned(RopeStyle::kInterleaved)},
-       {as("the half pairs in either style", turned(RopeStyle::kHalf)),
-        as("the interleaved pairs in either style",
-           turned(RopeStyle::kInterleaved))}});
+  all.push_back({QKVET_OPTION_ROPE,
+                 {turned(RopeStyle::kHalf), turned(RopeStyle::kInterleaved)}});
 }
 
 void add_members(const Asker& asker, std::vector<Question>& all) {
@@ -282,20 +169,11 @@ void add_members(const Asker& asker, std::vector<Question>& all) {
                    c.causal = Causal::kBottomRight;
                  }}});
   all.push_back({QKVET_OPTION_CHUNK,
-                 {[](Case& c) { c.chunk = 2; }, [](Case& c) { c.chunk = 3; }},
-                 {as("a window to the left of as many keys", [](Case& c) {
-                   c.window = Window{c.chunk - 1, c.chunk - 1};
-                   c.chunk = 0;
-                 })}});
-  all.push_back({QKVET_OPTION_TREE_MASK,
-                 {[](Case& c) {
+                 {[](Case& c) { c.chunk = 2; }, [](Case& c) { c.chunk = 3; }}});
+  all.push_back({QKVET_OPTION_TREE_MASK, {[](Case& c) {
                    c.fields.tree = true;
                    c.fields.children = 2;
-                 }},
-                 {as("a causal rule", [](Case& c) {
-                   c.fields = {};
-                   c.causal = Causal::kBottomRight;
-                 })}});
+                 }}});
   all.push_back({QKVET_OPTION_VALUES_IN_KEYS, {[](Case& c) {
                    c.values_in_keys = true;
                    c.v = {};
@@ -317,31 +195,21 @@ std::string word_of(uint64_t option) {
   return "";
 }
 
-// The hypothesis that explains the answer best, in words; "" if none is kNearer
-// times nearer than the intended meaning.
+// What the answer is instead, in words; "" if nothing is kNearer times nearer
+// than the intended meaning.
 std::string taken_for(Asker& asker, const Question& question, const Case& value,
                       const Reply& reply) {
-  std::string words;
-  double nearest = reply.off / kNearer;
-  std::vector<Instead> instead_of = question.instead;
-  instead_of.push_back(as("ignored", [&](Case& c) {
-    for (const CaseOption& row : case_options())
-      if (row.option == question.option) row.drop(c);
-  }));
-  for (const Instead& instead : instead_of) {
-    Case other = value;
-    if (instead.as) instead.as(other);
-    if (other == value && !instead.with) continue;
-    if (!invalid_reason(other).empty()) continue;
-    Edit edit;
-    if (instead.with)
-      edit = [&](Inputs& inputs) { instead.with(other, inputs); };
-    const double off = asker.off_from(reply, other, edit);
-    if (off >= nearest) continue;
-    nearest = off;
-    words = instead.words;
-  }
-  return words;
+  // Computations are of o alone.
+  if (question.outputs != 0) return "";
+  const std::string text = asker.computed_instead(reply, value);
+  if (!text.empty()) return "computes " + text;
+  Case without = value;
+  for (const CaseOption& row : case_options())
+    if (row.option == question.option) row.drop(without);
+  const bool is_ignored = !(without == value) &&
+                          invalid_reason(without).empty() &&
+                          std::isfinite(asker.off_from(reply, without));
+  return is_ignored ? "ignored" : "";
 }
 
 // True if all calls agree; otherwise adds the evidence to `found`.

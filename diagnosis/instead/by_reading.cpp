@@ -90,18 +90,34 @@ void add_half_read(const OtherReading& keys, const JudgedKernel& kernel,
 
 }  // namespace
 
+Readings readings_of_attention(const KernelInfo& kernel) {
+  Readings rows;
+  // Before descriptions of keys in general: a range that is one position too
+  // long is also one key more.
+  add_readings_of_fields(kernel, rows);
+  add_readings_of_scores(rows);
+  add_readings_of_keys(rows);
+  add_readings_of_places(rows);
+  add_formulas(rows);
+  return rows;
+}
+
+CaseWork work_as(const Edit& edit, Room& room, const Law& law,
+                 const Case& value, TimeUse& time) {
+  return {law, value, /*with_twin=*/false, time, plain_forward, [&](Problem p) {
+            edit(p, room);
+            return p;
+          }};
+}
+
 std::optional<Predicted> read_as(const Edit& edit, const JudgedKernel& kernel,
                                  TimeUse& time, const WrongAnswer& answer,
                                  const WrongOutput& output) {
   if (answer.truth == nullptr) return std::nullopt;
   const Case& value = answer.evidence->value();
-  Room room;
-  room.page = value.paging.size;
-  CaseWork work(agreement_about(value.subject()), value,
-                /*with_twin=*/false, time, plain_forward, [&](Problem p) {
-                  edit(p, room);
-                  return p;
-                });
+  Room room(value);
+  CaseWork work =
+      work_as(edit, room, agreement_about(value.subject()), value, time);
   const Truth* truth = work.whole_call(kernel, answer.call).truth;
   if (truth == nullptr) return std::nullopt;
   Predicted out;
@@ -124,17 +140,10 @@ std::vector<Description> descriptions_by_reading(const JudgedKernel& kernel,
                                                  TimeUse& time,
                                                  Subject subject) {
   Readings rows;
-  if (subject == Subject::kMerge) {
+  if (subject == Subject::kMerge)
     add_readings_of_merges(rows);
-  } else {
-    // Before descriptions of keys in general: a range that is one position too
-    // long is also one key more.
-    add_readings_of_fields(kernel.info, rows);
-    add_readings_of_scores(rows);
-    add_readings_of_keys(rows);
-    add_readings_of_places(rows);
-    add_formulas(rows);
-  }
+  else
+    rows = readings_of_attention(kernel.info);
   std::vector<Description> out;
   for (OtherReading& row : rows)
     out.push_back({std::move(row.text), row.stage,

@@ -17,6 +17,10 @@ namespace qkvet::diagnosis {
 // The storage of edited problems.
 class Room {
  public:
+  Room() = default;
+  explicit Room(const Case& value)
+      : page(value.paging.size), block(value.listed.block) {}
+
   template <class T>
   const T* keep(std::vector<T> values) {
     auto kept = std::make_shared<std::vector<T>>(std::move(values));
@@ -32,7 +36,8 @@ class Room {
   }
   // Scores that were computed here round like those of the call.
   bool has_own_scores = false;
-  int64_t page = 0;  // tokens of a page; 0: there are none
+  int64_t page = 0;   // tokens of a page; 0: there are none
+  int64_t block = 1;  // keys of an entry of a list
 
  private:
   std::vector<std::shared_ptr<void>> kept_;
@@ -41,15 +46,23 @@ class Room {
 // Leaves the problem unchanged if there is nothing to edit.
 using Edit = std::function<void(Problem& problem, Room& room)>;
 
-// A computation of a wrong kernel: the description of wrong numbers, a cause,
-// or both.
+// A computation of a wrong kernel: the description of its numbers, and perhaps
+// a cause.
 struct OtherReading {
-  std::string text;  // "": a cause alone
+  std::string text;  // "the result without the mask"
   Stage stage;
   Edit edit;
   Cause cause = {};  // without a name: a description alone
 };
 using Readings = std::vector<OtherReading>;
+
+// Every computation instead of attention that is known, the simplest first: for
+// symptoms, for causes, and for kernels with unknown conventions.
+Readings readings_of_attention(const KernelInfo& kernel);
+
+// The case whose truth is that of the edited problem. All must outlive it.
+CaseWork work_as(const Edit& edit, Room& room, const Law& law,
+                 const Case& value, TimeUse& time);
 
 // The oracle's result for the edited problem: o with lse and the weights, or
 // lse.
@@ -75,11 +88,6 @@ void add_readings_of_places(Readings& rows);
 void add_readings_of_merges(Readings& rows);
 // For masks given as a few numbers, if the kernel declares them.
 void add_readings_of_fields(const KernelInfo& kernel, Readings& rows);
-// Causes as well: windows that are one key wider or narrower; and causes alone:
-// diagonals that are shifted, and keys that are lost.
-void add_windows_one_off(Readings& rows);
-void add_shifted_diagonals(Readings& rows);
-void add_lost_keys(Readings& rows);
 // Every row sees every key.
 Edit seeing_every_key();
 // by_formula.cpp: scores that are another function of q k, bias and slopes.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The same call with another reading of masks given as a few numbers
-// (kernel.h): segments, ranges visible both ways, chunks, trees of drafts.
+// (kernel.h): windows, segments, ranges visible both ways, chunks, trees of
+// drafts.
 #include <algorithm>
 
 #include "diagnosis/instead/reading.h"
@@ -49,6 +50,18 @@ const int64_t* numbered(const Problem& p, Room& room, const int64_t* of,
     for (int64_t t = 0; t < extent; ++t)
       out.push_back(number(p, of, b, t, extent));
   return room.keep(std::move(out));
+}
+
+void add_windows(Readings& rows) {
+  rows.push_back(
+      {"the result with the window counted from the top left", Stage::kKeys,
+       [](Problem& p, Room& room) {
+         if (!p.window) return;
+         p.mask = masked_by(p, room, [](const Problem& of, const PairAt& at) {
+           return PlainHooks::in_window(*of.window, at.row.i, at.j);
+         });
+         p.window.reset();
+       }});
 }
 
 // --- segments
@@ -275,6 +288,10 @@ void add_chunks(Readings& rows) {
            [](const Problem& p, const PairAt& at) {
              return at.j <= at.diagonal && at.diagonal - at.j < p.fields.chunk;
            });
+  add_rule("a window of a chunk's length on each side of the row",
+           [](const Problem& p, const PairAt& at) {
+             return std::abs(at.j - at.diagonal) < p.fields.chunk;
+           });
   add_rule("chunks that are counted from the last key",
            [](const Problem& p, const PairAt& at) {
              const int64_t last = at.row.Lk - 1, n = p.fields.chunk;
@@ -376,6 +393,7 @@ void add_trees(Readings& rows) {
 }  // namespace
 
 void add_readings_of_fields(const KernelInfo& kernel, Readings& rows) {
+  if (kernel.has_option(QKVET_OPTION_WINDOW)) add_windows(rows);
   if (kernel.has_option(QKVET_OPTION_SEGMENTS)) add_segments(rows);
   if (kernel.has_option(QKVET_OPTION_FULL_RANGES)) add_ranges(rows);
   if (kernel.has_option(QKVET_OPTION_CHUNK)) add_chunks(rows);

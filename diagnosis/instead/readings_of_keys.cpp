@@ -368,6 +368,18 @@ void add_lists(Readings& rows) {
             [](const Problem& p, int64_t b, int64_t h, int64_t i) {
               return b * p.listed.heads * p.shape.Tq + i * p.listed.heads + h;
             });
+  rows.push_back(
+      {"the result of lists of keys that are lists of blocks", Stage::kKeys,
+       [](Problem& p, Room& room) {
+         if (room.block == 1) return;
+         const auto block = static_cast<size_t>(room.block);
+         list_otherwise(p, room, [block](List& list, const List&, int64_t) {
+           for (size_t n = 0; n * block < list.size(); ++n)
+             if (const int32_t key = list[n] = list[n * block]; key > 0)
+               list[n] = key / static_cast<int32_t>(block);
+           list.resize((list.size() + block - 1) / block);
+         });
+       }});
   rows.push_back({"the result without the lists of keys", Stage::kKeys,
                   [](Problem& p, Room&) { p.listed = {}; }});
   rows.push_back(
@@ -378,8 +390,6 @@ void add_lists(Readings& rows) {
          p.window.reset();
        }});
 }
-
-}  // namespace
 
 // Windows, chunks and ranges depend on the diagonal as well.
 void add_shifted_diagonals(Readings& rows) {
@@ -408,22 +418,22 @@ void add_shifted_diagonals(Readings& rows) {
     if (shift == 0) continue;
     const std::string by = std::to_string(std::abs(shift));
     const bool is_far = shift > 0;
-    rows.push_back({"",
+    const std::string keys = by + (by == "1" ? " key" : " keys");
+    const std::string too = is_far ? "far" : "short";
+    rows.push_back({"the result with the diagonal " + keys + " too " + too,
                     Stage::kKeys,
                     shifted(shift),
-                    {std::string("diagonal_too_") + (is_far ? "far" : "short") +
-                         "_by_" + by,
-                     "The causal rule is shifted: each row sees " + by +
-                         (by == "1" ? " key" : " keys") +
+                    {"diagonal_too_" + too + "_by_" + by,
+                     "The causal rule is shifted: each row sees " + keys +
                          (is_far ? " too many, of the future." : " too few."),
                      "Compare the key with the row's own position."}});
   }
 }
 
 void add_lost_keys(Readings& rows) {
-  const auto add = [&](std::string name, std::string cause, std::string fix,
-                       Changes change) {
-    rows.push_back({"",
+  const auto add = [&](const std::string& text, std::string name,
+                       std::string cause, std::string fix, Changes change) {
+    rows.push_back({"the result " + text,
                     Stage::kKeys,
                     [change = std::move(change)](Problem& p, Room& room) {
                       // Lists have an order of their own.
@@ -435,12 +445,14 @@ void add_lost_keys(Readings& rows) {
   using Seen = std::vector<int64_t>;
   for (const int64_t n : {1, 2, 3}) {
     const std::string count = n == 1 ? "key" : std::to_string(n) + " keys";
-    add("last_keys_lost_" + std::to_string(n),
+    add("without the last " + count + " that a row sees",
+        "last_keys_lost_" + std::to_string(n),
         "The last " + count + " that a row sees are left out.",
         "End the loop over keys after the last one.", [n](Seen& seen, int64_t) {
           seen.erase(seen.end() - std::min(n, std::ssize(seen)), seen.end());
         });
-    add("first_keys_lost_" + std::to_string(n),
+    add("without the first " + count + " that a row sees",
+        "first_keys_lost_" + std::to_string(n),
         "The first " + count + " that a row sees are left out.",
         "Begin the loop over keys at the first one.", [n](Seen& seen, int64_t) {
           seen.erase(seen.begin(),
@@ -449,7 +461,8 @@ void add_lost_keys(Readings& rows) {
   }
   for (int64_t tile = 2; tile <= 256; tile *= 2) {
     const std::string of = std::to_string(tile);
-    add("rest_of_tile_lost_" + of,
+    add("of the whole tiles of " + of + " keys that a row sees",
+        "rest_of_tile_lost_" + of,
         "Only whole tiles of " + of + " keys are computed: the rest is lost.",
         "Compute the last, partly filled tile as well, its rest masked.",
         [tile](Seen& seen, int64_t) {
@@ -457,13 +470,16 @@ void add_lost_keys(Readings& rows) {
           if (keys >= tile)
             seen.resize(static_cast<size_t>(keys / tile * tile));
         });
-    add("keys_after_first_tile_lost_" + of,
+    add("of the first " + of + " keys alone",
+        "keys_after_first_tile_lost_" + of,
         "No more than " + of + " keys are computed.",
         "Loop over all tiles of keys.", [tile](Seen& seen, int64_t) {
           std::erase_if(seen, [&](int64_t j) { return j >= tile; });
         });
   }
 }
+
+}  // namespace
 
 Edit seeing_every_key() {
   return [](Problem& p, Room& room) {
@@ -486,6 +502,8 @@ void add_readings_of_key_sets(Readings& rows) {
 void add_readings_of_keys(Readings& rows) {
   add_counts(rows);
   add_readings_of_key_sets(rows);
+  add_shifted_diagonals(rows);
+  add_lost_keys(rows);
 }
 
 }  // namespace qkvet::diagnosis

@@ -107,7 +107,7 @@ void add_channels(Readings& rows) {
                       p.q = room.keep(std::move(q));
                     }});
   };
-  add("of 0", [](int64_t, int64_t) { return false; });
+  add("of 0, whatever q and k are", [](int64_t, int64_t) { return false; });
   add("without the last channel",
       [](int64_t c, int64_t d) { return c < d - 1; });
   add("without the first channel", [](int64_t c, int64_t) { return c > 0; });
@@ -149,6 +149,35 @@ void add_member_slopes(Readings& rows) {
       });
   add("with heads before members", [](const Shape&, int64_t members, int64_t m,
                                       int64_t h) { return h * members + m; });
+}
+
+void add_windows_one_off(Readings& rows) {
+  enum Side : uint8_t { kLeft = 1, kRight = 2 };
+  struct Sides {
+    int which;
+    const char *text, *name;
+  };
+  for (const int64_t shift : {-1, 1})
+    for (const Sides& of : {Sides{kLeft, "on its left", "left"},
+                            Sides{kRight, "on its right", "right"},
+                            Sides{kLeft | kRight, "on each side", "sides"}}) {
+      const std::string width = shift > 0 ? "wide" : "narrow";
+      rows.push_back(
+          {"the result with the window one key " + width +
+               (shift > 0 ? "r " : "er ") + of.text,
+           Stage::kKeys,
+           [shift, which = of.which](Problem& p, Room&) {
+             if (!p.window) return;
+             for (const int side : {kLeft, kRight}) {
+               auto& keys = side == kLeft ? p.window->left : p.window->right;
+               if ((which & side) != 0 && keys >= 0)
+                 keys = std::max<int64_t>(0, keys + shift);
+             }
+           },
+           {std::string("window_") + of.name + "_one_too_" + width,
+            "The window is one key too " + width + " " + of.text + ".",
+            "Both sides are inclusive counts of keys beside the row's own."}});
+    }
 }
 
 void add_options(Readings& rows) {
@@ -213,30 +242,19 @@ void add_options(Readings& rows) {
         p.causal = p.causal == Causal::kTopLeft ? Causal::kBottomRight
                                                 : Causal::kTopLeft;
       });
+  add("with a causal rule that is not asked for", Stage::kKeys,
+      [](Problem& p, Room&) {
+        if (p.causal == Causal::kNone) p.causal = Causal::kBottomRight;
+      });
+  add("with the mask inverted", Stage::kKeys, [](Problem& p, Room& room) {
+    if (p.mask != nullptr)
+      p.mask = room.changed(p.mask, p.shape.weights_elements(),
+                            [](uint8_t x) { return uint8_t{x == 0}; });
+  });
   add_windows_one_off(rows);
 }
 
 }  // namespace
-
-void add_windows_one_off(Readings& rows) {
-  for (const int64_t shift : {-1, 1})
-    for (const bool left : {true, false}) {
-      const std::string side = left ? "left" : "right";
-      const std::string width = shift > 0 ? "wide" : "narrow";
-      rows.push_back(
-          {"the result with the window one key " + width +
-               (shift > 0 ? "r" : "er") + " on its " + side,
-           Stage::kKeys,
-           [shift, left](Problem& p, Room&) {
-             if (!p.window) return;
-             auto& keys = left ? p.window->left : p.window->right;
-             if (keys >= 0) keys = std::max<int64_t>(0, keys + shift);
-           },
-           {"window_" + side + "_one_too_" + width,
-            "The window is one key too " + width + " on its " + side + ".",
-            "Both sides are inclusive counts of keys beside the row's own."}});
-    }
-}
 
 void add_readings_of_scores(Readings& rows) {
   add_options(rows);
