@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The last descriptions: right numbers of other places, rows that are shifted
-// as a whole, means by other scores; and calls that do not end. Each has a
+// The last descriptions: means by other scores, and sums of values. Each has a
 // kernel for which it must not be reported.
 #include <cmath>
 
@@ -27,46 +26,8 @@ std::string said_of(const Fault& fault) {
   return o->text.starts_with(finite) ? o->text.substr(finite.size()) : o->text;
 }
 
-constexpr const char* kPlaces =
-    "right values of other elements, or what stood there before";
-constexpr const char* kMoved = "the right row plus a number of its own";
 constexpr const char* kMean =
     "a mean of the values that its row sees, weighed by other scores";
-
-// Each case has an order of its own.
-TEST(Instead, RightNumbersOfOtherPlacesAreKnown) {
-  const auto shuffled = [](double more) {
-    return answering(
-        [more](const KernelCall& call, OracleOutput& out, CallOutcome&) {
-          const auto n = static_cast<int64_t>(out.o.size());
-          const int64_t step = 2 + call.shape.Tk % 5;
-          std::vector<double> o = out.o;
-          for (int64_t at = 0; at < n; ++at)
-            o[static_cast<size_t>(at)] =
-                out.o[static_cast<size_t>(at * step % n)] + more;
-          out.o = o;
-        });
-  };
-  EXPECT_EQ(said_of(shuffled(0)), kPlaces);
-  // The control: other numbers in the same order.
-  EXPECT_NE(said_of(shuffled(0.37)), kPlaces);
-}
-
-TEST(Instead, RowsThatAreMovedAsAWholeAreKnown) {
-  const auto moved = [](int64_t by_channel) {
-    return answering([by_channel](const KernelCall& call, OracleOutput& out,
-                                  CallOutcome&) {
-      for (size_t n = 0; n < out.o.size(); ++n) {
-        const auto at = static_cast<int64_t>(n);
-        const int64_t row = at / call.shape.dv, c = at % call.shape.dv;
-        out.o[n] +=
-            0.5 + 0.25 * static_cast<double>(row % 7 + by_channel * (c % 3));
-      }
-    });
-  };
-  EXPECT_EQ(said_of(moved(0)), kMoved);
-  EXPECT_NE(said_of(moved(1)), kMoved);
-}
 
 // Adds a different number to each element of a tensor.
 const double* noisy(const double* from, int64_t n, Room& room) {

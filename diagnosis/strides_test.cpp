@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors that are read or written with the address of another stride, and an
-// lse that is one number with right rows. The controls read and write at
-// addresses that no stride gives.
+// Tensors that are read with the address of another stride, and an lse that is
+// one number with right rows. The control reads at addresses that no stride
+// gives.
 #include <algorithm>
 #include <cmath>
 
@@ -61,52 +61,6 @@ TEST(Strides, TheFirstOfEachIsNotTheStrideOfAnExtentOf1) {
       << looked.instead.text();
 }
 
-// Members of a packed batch have addresses of their own: the rows of each are
-// stored `apart` elements apart, from its first row on.
-Fault storing_rows_of_members(int64_t apart) {
-  const auto cuts = std::make_shared<std::vector<int64_t>>();
-  return {
-      "", Stage::kUnknown,
-      [cuts](KernelCall&, Problem& p) {
-        cuts->clear();
-        // The first member begins where the batch does.
-        if (p.cu_q != nullptr && p.members > 1 && p.cu_q[1] > 0 &&
-            p.cu_q[2] > p.cu_q[1] + 1)
-          cuts->assign(p.cu_q, p.cu_q + p.members + 1);
-      },
-      [cuts, apart](const KernelCall& call, OracleOutput& out, CallOutcome&) {
-        const Shape& s = call.shape;
-        if (cuts->empty()) return;
-        std::vector<double> stored(out.o.size(), std::nan(""));
-        for (int64_t h = 0; h < s.H; ++h)
-          for (size_t m = 1; m < cuts->size(); ++m)
-            for (int64_t i = (*cuts)[m - 1]; i < (*cuts)[m]; ++i)
-              for (int64_t c = 0; c < s.dv; ++c) {
-                const int64_t first = (h * s.Tq + (*cuts)[m - 1]) * s.dv;
-                const int64_t at = first + (i - (*cuts)[m - 1]) * apart + c;
-                if (at < std::ssize(stored))
-                  stored[static_cast<size_t>(at)] =
-                      out.o[static_cast<size_t>((h * s.Tq + i) * s.dv + c)];
-              }
-        out.o = std::move(stored);
-      }};
-}
-
-TEST(Strides, RowsOfEachMemberAreWrittenFromItsFirst) {
-  for (const int64_t apart : {1, 3}) {
-    const Looked looked = look(storing_rows_of_members(apart));
-    const OutputInstead& o = looked.o();
-    EXPECT_EQ(o.text ==
-                  "the result of o written with the stride of the channel for "
-                  "each token",
-              apart == 1)
-        << o.text;
-    if (apart == 1) {
-      EXPECT_EQ(looked.score.right, looked.score.all);
-    }
-  }
-}
-
 TEST(Strides, NoStrideGivesWhatIsReadAnywhere) {
   const Looked looked =
       look({"", Stage::kUnknown, reading_v([](int64_t t, int64_t c, int64_t w) {
@@ -116,52 +70,6 @@ TEST(Strides, NoStrideGivesWhatIsReadAnywhere) {
   ASSERT_TRUE(looked.failure);
   EXPECT_EQ(looked.instead.text().find("the result of"), std::string::npos)
       << looked.instead.text();
-}
-
-// Weights of member b and head h are stored in block `to`.
-FakeExecutor::Answer storing_weights(int64_t (*to)(int64_t b, int64_t h,
-                                                   int64_t heads)) {
-  return [to](const KernelCall& call, OracleOutput& out, CallOutcome&) {
-    const Shape& s = call.shape;
-    const int64_t block = s.Tq * s.Tk;
-    if (block == 0) return;
-    std::vector<double> stored(out.weights.size(), std::nan(""));
-    for (int64_t b = 0; b < s.B; ++b)
-      for (int64_t h = 0; h < s.H; ++h) {
-        const int64_t at = to(b, h, s.H);
-        if (at < 0 || at >= s.B * s.H) continue;
-        std::copy_n(out.weights.begin() + (b * s.H + h) * block, block,
-                    stored.begin() + at * block);
-      }
-    out.weights = std::move(stored);
-  };
-}
-
-TEST(Strides, WeightsThatAreStoredElsewhereAreKnown) {
-  const struct {
-    FakeExecutor::Answer answer;
-    bool is_stride;
-  } rows[] = {{storing_weights([](int64_t b, int64_t h, int64_t heads) {
-                 return h * heads + b;
-               }),
-               true},
-              {storing_weights([](int64_t b, int64_t h, int64_t heads) {
-                 return (b * heads + h) / 2 * 2 + (h + 1) % 2;
-               }),
-               false}};
-  for (const auto& row : rows) {
-    const Looked looked = look(answering(row.answer));
-    const OutputInstead& weights = looked.of(TensorName::kWeights);
-    EXPECT_EQ(
-        weights.text ==
-            "the result of weights written with member and head exchanged",
-        row.is_stride)
-        << weights.text;
-    if (!row.is_stride) continue;
-    EXPECT_EQ(looked.instead.stage, Stage::kOutput);
-    EXPECT_GT(looked.score.all, 3);
-    EXPECT_EQ(looked.score.right, looked.score.all);
-  }
 }
 
 // A constant lse is no sum of right rows; with wrong rows it has their cause.

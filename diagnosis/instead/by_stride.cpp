@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Descriptions of wrong addresses: an element of q, k, v or the bias is read,
-// or one of o, lse or the weights is written, with the stride of another axis,
-// with its own stride negated or left out, or one stride further.
+// Descriptions of wrong addresses: an element of q, k, v or the bias is read
+// with the stride of another axis, with its own stride negated or left out, or
+// one stride further.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -16,21 +16,12 @@ namespace {
 constexpr const char* kAxesOfHeads[] = {"member", "head", "token", "channel"};
 constexpr const char* kAxesOfPairs[] = {"member", "head", "row", "key"};
 
-bool is_of_pairs(TensorName tensor) {
-  return tensor == TensorName::kBias || tensor == TensorName::kWeights ||
-         tensor == TensorName::kLse;
-}
-bool is_written(TensorName tensor) {
-  return tensor == TensorName::kO || tensor == TensorName::kLse ||
-         tensor == TensorName::kWeights;
-}
-
-size_t rank_of(TensorName tensor) { return tensor == TensorName::kLse ? 3 : 4; }
+constexpr size_t kRank = 4;
 
 using Steps = std::array<size_t, 4>;  // for each axis, the axis that provides
                                       // its stride
 
-// An element is read or written at the address of another one.
+// An element is read at the address of another one.
 struct Address {
   TensorName tensor;
   Steps steps = {0, 1, 2, 3};
@@ -129,40 +120,6 @@ std::vector<double> read_with_strides(const double* from, const Layout& layout,
   return out;
 }
 
-// The output after all elements were written to wrong addresses in order; NaN
-// where nothing was written. `by_rows`: each row is computed in its own memory
-// and then stored, as half storage is.
-Predicted written_with_strides(const WrongOutput& output, const Layout& layout,
-                               const Address& where, bool by_rows) {
-  const TensorSpec& spec = layout.spec;
-  const int64_t width = spec.shape[3];
-  std::vector<int64_t> elements(
-      static_cast<size_t>(by_rows ? width : spec.span()), -1);
-  Predicted out{output.right, output.bound};
-  const auto put = [&](int64_t to, int64_t address) {
-    const int64_t from = elements[static_cast<size_t>(address)];
-    const auto n = static_cast<size_t>(to);
-    out.values[n] =
-        from < 0 ? std::nan("") : output.right[static_cast<size_t>(from)];
-    if (from >= 0) out.bounds[n] = output.bound[static_cast<size_t>(from)];
-  };
-  int64_t n = 0;
-  for_each_element(spec, [&](const Extents& at) {
-    const int64_t row = spec.offset({at[0], at[1], at[2], 0});
-    const int64_t address = layout.address(at, where) - (by_rows ? row : 0);
-    if (address >= 0 && address < std::ssize(elements))
-      elements[static_cast<size_t>(address)] = n;
-    if (++n % width != 0 || !by_rows) return;
-    for (int64_t c = 0; c < width; ++c) put(n - width + c, c);
-    std::fill(elements.begin(), elements.end(), -1);
-  });
-  n = 0;
-  if (!by_rows)
-    for_each_element(spec,
-                     [&](const Extents& at) { put(n++, spec.offset(at)); });
-  return out;
-}
-
 const double*& data_of(Problem& p, TensorName tensor) {
   switch (tensor) {
     case TensorName::kQ:
@@ -197,10 +154,6 @@ std::vector<Layout> layouts_of(const WrongAnswer& answer,
       !plan_call(answer.evidence->calls[0], kernel, &plan, &why))
     return {};
   TensorSpec given = plan.tensors[static_cast<size_t>(tensor)];
-  if (tensor == TensorName::kLse && given.ndim == 3) {
-    given.ndim = 4;
-    given.shape[3] = given.strides[3] = 1;
-  }
   // Tensors that are placed far apart have no other element near a wrong
   // address.
   if (given.ndim != 4 || plan.is_far(static_cast<size_t>(tensor))) return {};
@@ -308,52 +261,6 @@ std::optional<Predicted> read_at(const Address& address,
   return open;
 }
 
-// Two ways to write differ in few elements, so every element counts. An element
-// with the right number was written. In half storage an unwritten element may
-// hold anything.
-bool fits_all(const Predicted& predicted, const WrongOutput& output) {
-  const bool is_half =
-      output.dtype == Dtype::kF16 || output.dtype == Dtype::kBf16;
-  const auto is = [&](size_t n, double value, double bound) {
-    return is_near(output.actual[n], value, bound, output.dtype);
-  };
-  std::vector<bool> is_wrong(output.actual.size());
-  for (const size_t n : output.wrong) is_wrong[n] = true;
-  for (size_t n = 0; n < is_wrong.size(); ++n) {
-    const bool is_nan = std::isnan(predicted.values[n]);
-    const double actual = output.actual[n];
-    // An unwritten element may have held 0.
-    if (actual == 0 && (is_nan || !is_wrong[n])) continue;
-    if (is_wrong[n] ? is_nan && (is_half || std::isnan(actual))
-                    : !is(n, output.right[n], output.bound[n]))
-      continue;  // unwritten, or not part of the call
-    if (is_nan || !is(n, predicted.values[n], predicted.bounds[n]))
-      return false;
-  }
-  return true;
-}
-
-// The same for writing.
-std::optional<Predicted> written_at(const Address& address,
-                                    const JudgedKernel& kernel,
-                                    const WrongAnswer& answer,
-                                    const WrongOutput& output) {
-  // A wrong address of one output leaves the others unchanged.
-  if (output.name != address.tensor || answer.outputs.size() > 1)
-    return std::nullopt;
-  for (const Layout& layout : layouts_of(answer, kernel.info, address.tensor)) {
-    const TensorSpec& spec = layout.spec;
-    if (spec.elements() != std::ssize(output.right)) continue;
-    for (const bool by_rows : {false, true}) {
-      if (by_rows && (spec.strides[3] != 1 || output.dtype == Dtype::kF32))
-        continue;
-      Predicted out = written_with_strides(output, layout, address, by_rows);
-      if (fits_all(out, output)) return out;
-    }
-  }
-  return std::nullopt;
-}
-
 // The extents that distinguish addresses; nullopt: they are not known.
 std::optional<Extents> telling_extents(TensorName tensor,
                                        const JudgedKernel& kernel,
@@ -380,10 +287,9 @@ bool is_address_told(const Address& address, const JudgedKernel& kernel,
 // the other axes (bits) with a stride that may do the same. A stride may be 0
 // if its axis has an extent of 1.
 unsigned axes_like_the_first(const Address& address) {
-  const size_t rank = rank_of(address.tensor);
   unsigned axes = 0;
-  for (size_t a = 0; a < rank; ++a)
-    if (address.times[a] == 0) axes |= ((1U << rank) - 1) & ~(1U << a);
+  for (size_t a = 0; a < kRank; ++a)
+    if (address.times[a] == 0) axes |= ((1U << kRank) - 1) & ~(1U << a);
   return axes;
 }
 
@@ -404,8 +310,7 @@ unsigned axes_unlike_the_first(const Address& address,
 // Every wrong address, and its description.
 template <class Add>
 void for_each_address(TensorName tensor, Add add) {
-  const auto& axes = is_of_pairs(tensor) ? kAxesOfPairs : kAxesOfHeads;
-  const size_t rank = rank_of(tensor);
+  const auto& axes = tensor == TensorName::kBias ? kAxesOfPairs : kAxesOfHeads;
   add({tensor, {0, 1, 2, 3}, 1}, "one element after the right one");
   add({tensor, {0, 1, 2, 3}, -1}, "one element before the right one");
   for (size_t a = 0; a < 3; ++a)
@@ -416,7 +321,7 @@ void for_each_address(TensorName tensor, Add add) {
                        (step > 0 ? " further on" : " further back") +
                        ", also where that is the next of another");
     }
-  for (size_t a = 0; a < rank; ++a)
+  for (size_t a = 0; a < kRank; ++a)
     for (const int64_t times : {-1, 0}) {
       Address address{tensor};
       address.times[a] = times;
@@ -425,8 +330,8 @@ void for_each_address(TensorName tensor, Add add) {
               ? std::string("with the first ") + axes[a] + " instead of each"
               : "with the stride of the " + std::string(axes[a]) + " times -1");
     }
-  for (size_t a = 0; a < rank; ++a)
-    for (size_t b = 0; b < rank; ++b) {
+  for (size_t a = 0; a < kRank; ++a)
+    for (size_t b = 0; b < kRank; ++b) {
       if (a == b) continue;
       const std::string of_a = axes[a], of_b = axes[b];
       Address address{tensor};
@@ -438,30 +343,6 @@ void for_each_address(TensorName tensor, Add add) {
 }
 
 }  // namespace
-
-void add_strides_of_writing(TensorName output, const JudgedKernel& kernel,
-                            std::vector<Description>& out) {
-  if (!is_written(output)) return;
-  const Stage stage = output == TensorName::kLse ? Stage::kLse : Stage::kOutput;
-  for_each_address(output, [&](const Address& address, const std::string& how) {
-    out.push_back({std::string("the result of ") + tensor_name(output) +
-                       " written " + how,
-                   stage,
-                   [address, &kernel](const WrongAnswer& answer,
-                                      const WrongOutput& wrong) {
-                     return written_at(address, kernel, answer, wrong);
-                   },
-                   /*leaves_open=*/true,
-                   /*nan_is_said=*/true,
-                   [address, &kernel](const WrongAnswer& answer) {
-                     return is_address_told(address, kernel, answer);
-                   },
-                   axes_like_the_first(address),
-                   [address, &kernel](const WrongAnswer& answer) {
-                     return axes_unlike_the_first(address, kernel, answer);
-                   }});
-  });
-}
 
 void add_strides(const JudgedKernel& kernel, TimeUse& time,
                  std::vector<Description>& out) {
@@ -481,7 +362,6 @@ void add_strides(const JudgedKernel& kernel, TimeUse& time,
                  return read_at(address, kernel, time, answer, output);
                },
                /*leaves_open=*/true,
-               /*nan_is_said=*/false,
                [address, &kernel](const WrongAnswer& answer) {
                  return is_address_told(address, kernel, answer);
                },

@@ -63,9 +63,8 @@ bool fits(const Description& description, const WrongAnswer& answer,
   const bool fits_output =
       std::all_of(output.wrong.begin(), output.wrong.end(), [&](size_t n) {
         const double actual = output.actual[n], value = predicted->values[n];
-        ++(!std::isnan(value)   ? open.known
-           : std::isnan(actual) ? open.nan
-                                : open.open);
+        open.known += !std::isnan(value);
+        open.open += std::isnan(value) && !std::isnan(actual);
         return fits_number(description, actual, value, predicted->bounds[n],
                            output.dtype);
       });

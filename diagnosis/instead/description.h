@@ -74,7 +74,6 @@ struct Description {
       predict;
   // Predicted NaN means that the element is unknown: any number fits.
   bool leaves_open = false;
-  bool nan_is_said = false;  // except for unwritten elements
   // Whether the answer distinguishes it from simpler ones, as an exchange of
   // two axes needs both longer than 1. Null: every answer does.
   std::function<bool(const WrongAnswer& answer)> is_told_by = nullptr;
@@ -93,11 +92,6 @@ std::vector<Description> descriptions_by_reading(const JudgedKernel& kernel,
                                                  TimeUse& time,
                                                  Subject subject);
 
-// by_stride.cpp: o, lse and the weights, written to the address that another
-// stride gives.
-void add_strides_of_writing(TensorName output, const JudgedKernel& kernel,
-                            std::vector<Description>& out);
-
 // by_dropout.cpp: o with the mask that the answer shows, and its bound; nullopt
 // if none is derived. And o with other masks and factors.
 std::optional<Predicted> right_with_dropout(const WrongAnswer& answer,
@@ -111,10 +105,10 @@ void add_scores_as_weights(TensorName output, std::vector<Description>& out);
 // The share of a row's largest exponential: of its scores and of its sink.
 double largest_share(const WrongAnswer& answer, int64_t row);
 
-// Numbers of wrong elements that have the predicted number, that are NaN as
-// predicted, and that are numbers without a prediction.
+// Numbers of wrong elements that have the predicted number, and that are
+// numbers without a prediction.
 struct LeftOpen {
-  size_t known = 0, nan = 0, open = 0;
+  size_t known = 0, open = 0;
 };
 
 // Whether all wrong elements are as predicted, and, for a wrong o, the rest of

@@ -145,13 +145,6 @@ void weigh_by_scores_plus_exponentials(const KernelCall& call,
       /*normalises=*/true);
 }
 
-// Each element is stored one place further.
-void write_one_further(const KernelCall&, OracleOutput& out, CallOutcome&) {
-  if (out.o.empty()) return;
-  out.o.insert(out.o.begin(), std::nan(""));
-  out.o.pop_back();
-}
-
 // Four consecutive rows of a head, or of the heads that share keys, see the
 // keys of the first of them.
 FakeExecutor::Question first_of_four_sees(bool over_heads) {
@@ -184,9 +177,7 @@ const Fault kElsewhere[] = {
      first_of_four_sees(/*over_heads=*/false)},
     {"the result of the keys that the first of its 4 rows (query heads of a "
      "key/value head side by side) sees",
-     Stage::kKeys, first_of_four_sees(/*over_heads=*/true)},
-    answering("the result of o written one element after the right one",
-              Stage::kOutput, write_one_further)};
+     Stage::kKeys, first_of_four_sees(/*over_heads=*/true)}};
 
 TEST(Instead, WhatIsTakenFromElsewhereIsSaid) {
   for (const Fault& fault : kElsewhere) expect_said(fault);

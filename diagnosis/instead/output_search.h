@@ -47,9 +47,10 @@ class OutputSearch {
       return claim_of_all(name, of);
     };
     if (auto one = claim_where_finite(wrongs, search)) return one;
-    const auto last = [&](const Wrongs& of) { return last_claim(name, of); };
-    if (auto one = last(wrongs)) return one;
-    if (auto one = claim_where_finite(wrongs, last)) return one;
+    if (name == TensorName::kO) {
+      if (auto one = claim_of_means(wrongs)) return one;
+      if (auto one = claim_where_finite(wrongs, claim_of_means)) return one;
+    }
     return claim_without_option(wrongs, search);
   }
   bool has_ended() const { return work_ > kMostReadingWork; }
@@ -158,14 +159,6 @@ class OutputSearch {
     return splits;
   }
 
-  static std::optional<Claim> last_claim(TensorName name,
-                                         const Wrongs& wrongs) {
-    if (auto one = claim_of_places(wrongs)) return one;
-    if (name != TensorName::kO) return std::nullopt;
-    if (auto one = claim_of_shifted_rows(wrongs)) return one;
-    return claim_of_means(wrongs);
-  }
-
   std::optional<Claim> claim_of_all(TensorName name, const Wrongs& wrongs) {
     const auto is_true = [&](const Claim& claim) {
       return is_true_of_all(claim, wrongs);
@@ -213,11 +206,6 @@ class OutputSearch {
     if (!has_dropout && (name == TensorName::kO || name == TensorName::kLse))
       add_true(descriptions_by_reading(kernel_.judged, time_, subject), wrongs,
                /*costs=*/true, found);
-    if (!has_dropout && subject == Subject::kAttention) {
-      std::vector<Description> written;
-      add_strides_of_writing(name, kernel_.judged, written);
-      add_true(written, wrongs, /*costs=*/false, found);
-    }
     return found;
   }
 
@@ -245,7 +233,7 @@ class OutputSearch {
   std::optional<size_t> open_where_true(const Description& one,
                                         const Wrongs& wrongs, bool costs) {
     if (!is_told(one, wrongs)) return std::nullopt;
-    size_t mostly_open = 0, knowing = 0, with_numbers = 0, all = 0;
+    size_t mostly_open = 0, knowing = 0, all = 0;
     for (const auto& [answer, output] : wrongs) {
       if (costs) work_ += work_of(answer->value());
       LeftOpen open;
@@ -253,16 +241,15 @@ class OutputSearch {
         return std::nullopt;
       all += open.open;
       mostly_open += 2 * open.open > output->wrong.size();
-      knowing += open.known > 0 || (one.nan_is_said && open.nan > 0);
-      with_numbers += open.known > 0;
+      knowing += open.known > 0;
     }
     if (!one.leaves_open) return 0;
     // An answer may come from unknown memory, as NaN often does. The
     // description must predict numbers in several answers, and must not leave
     // most numbers open in more than one of kMostOpen.
     constexpr size_t kMostOpen = 4;  // one in so many
-    const bool is_known = kMostOpen * mostly_open <= wrongs.size() &&
-                          knowing >= kFewestCases && with_numbers > 0;
+    const bool is_known =
+        kMostOpen * mostly_open <= wrongs.size() && knowing >= kFewestCases;
     return is_known ? std::optional(all) : std::nullopt;
   }
 
