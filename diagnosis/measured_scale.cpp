@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 
 #include "core/base/half.h"
 #include "diagnosis/parametric.h"
@@ -14,11 +13,13 @@ namespace qkvet::diagnosis {
 namespace {
 
 struct Measured {
-  double d = 0;
-  double right = 0;   // the scale of the call
+  Problem problem;    // its width, and the scale of the call
   double actual = 0;  // the scale according to the weights
-  bool given = false;
 };
+
+double width_of(const Measured& one) {
+  return static_cast<double>(one.problem.shape.d);
+}
 
 // Scores 2 and 0 if the scale is right, and the weights as the output.
 Case two_keys(const Case& like, int64_t d, bool given) {
@@ -47,56 +48,21 @@ std::optional<Measured> measure(const Case& value, Witness& witness) {
     return std::nullopt;
   const auto o = as_doubles(evidence->outcomes[0].o, value.o_dtype);
   if (!(o[0] > 0 && o[1] > 0)) return std::nullopt;
-  const auto d = static_cast<double>(value.shape.d);
-  const double right =
-      value.scale ? static_cast<double>(*value.scale) : 1 / std::sqrt(d);
-  return Measured{d, right, std::log(o[0] / o[1]) / value.set[1].value,
-                  value.scale.has_value()};
+  Measured out;
+  Problem& p = out.problem;
+  p.shape = value.shape;
+  p.scale_given = value.scale.has_value();
+  p.scale = scale_of(value);
+  out.actual = std::log(o[0] / o[1]) / value.set[1].value;
+  return out;
 }
 
-double padded(double d, double to) { return std::ceil(d / to) * to; }
-
-// A formula that may have been mistaken for the scale.
-struct Formula {
-  const char* text;
-  double (*scale)(double d, double right);
-};
-constexpr Formula kFormulas[] = {
-    {"1", [](double, double) { return 1.0; }},
-    {"the square of it", [](double, double right) { return right * right; }},
-    {"1/d", [](double d, double) { return 1 / d; }},
-    {"1/sqrt(2 d)", [](double d, double) { return 1 / std::sqrt(2 * d); }},
-    {"sqrt(d)", [](double d, double) { return std::sqrt(d); }},
-    {"the square root of it",
-     [](double, double right) { return std::sqrt(right); }},
-    {"it times log2(e)",
-     [](double, double right) { return right * std::numbers::log2e; }},
-    {"it times ln(2)",
-     [](double, double right) { return right * std::numbers::ln2; }},
-    {"it rounded to bf16",
-     [](double, double right) {
-       return bf16_to_double(bf16_from_double(right));
-     }},
-    {"it rounded to f16",
-     [](double, double right) {
-       return f16_to_double(f16_from_double(right));
-     }},
-    {"1/sqrt(d rounded up to 8)",
-     [](double d, double) { return 1 / std::sqrt(padded(d, 8)); }},
-    {"1/sqrt(d rounded up to 16)",
-     [](double d, double) { return 1 / std::sqrt(padded(d, 16)); }},
-    {"1/sqrt(d rounded up to 32)",
-     [](double d, double) { return 1 / std::sqrt(padded(d, 32)); }},
-    {"1/sqrt(d rounded up to 64)",
-     [](double d, double) { return 1 / std::sqrt(padded(d, 64)); }}};
-
 // The largest relative distance.
-template <class F>
-double distance(const std::vector<Measured>& all, const F& scale) {
+using Scale = std::function<double(const Problem&)>;
+double distance(const std::vector<Measured>& all, const Scale& scale) {
   double worst = 0;
   for (const Measured& one : all)
-    worst =
-        std::max(worst, std::fabs(one.actual / scale(one.d, one.right) - 1));
+    worst = std::max(worst, std::fabs(one.actual / scale(one.problem) - 1));
   return worst;
 }
 
@@ -105,10 +71,11 @@ double distance(const std::vector<Measured>& all, const F& scale) {
 double power_of_width(const std::vector<Measured>& all) {
   constexpr double kDecimals = 1e4;
   const auto widest = std::max_element(
-      all.begin(), all.end(),
-      [](const Measured& a, const Measured& b) { return a.d < b.d; });
+      all.begin(), all.end(), [](const Measured& a, const Measured& b) {
+        return width_of(a) < width_of(b);
+      });
   const double power =
-      -std::log(std::fabs(widest->actual)) / std::log(widest->d);
+      -std::log(std::fabs(widest->actual)) / std::log(width_of(*widest));
   return std::nearbyint(power * kDecimals) / kDecimals;
 }
 
@@ -118,59 +85,55 @@ double resolution(Dtype o) {
   return kUnits * std::max(unit_roundoff(o), unit_roundoff(Dtype::kF32));
 }
 
-std::unique_ptr<Suspect> suspect_of(
-    const std::vector<Measured>& all, const std::string& like, bool given,
-    std::function<double(double, double)> scale) {
+std::unique_ptr<Suspect> suspect_of(const std::vector<Measured>& all,
+                                    const std::string& like, Scale scale) {
   const Measured& one = all.front();
+  const bool given = one.problem.scale_given;
   return std::make_unique<ReadingSuspect>(
       Cause{"other_scale",
             fmt::format(
                 "The scores are multiplied by {:.6g} instead of {} = {:.6g} "
                 "(d = {:g}): this is {}.",
                 one.actual, given ? "the caller's scale" : "1/sqrt(d)",
-                one.right, one.d, like),
+                one.problem.scale, width_of(one), like),
             "Multiply q k^T by the scale that the caller gives, or by "
             "1/sqrt(d_head) where none is given."},
       [given, scale = std::move(scale)](Problem& p, Room&) {
         if (p.scale_given != given) return;
-        const auto d = static_cast<double>(p.shape.d);
-        p.scale = scale(d, given ? p.scale : 1 / std::sqrt(d));
+        p.scale = scale(p);
         p.scale_given = true;
       });
 }
 
 }  // namespace
 
-std::unique_ptr<Suspect> measured_scale(const Case& value, Witness& witness) {
+std::vector<std::unique_ptr<Suspect>> measured_scales(const Case& value,
+                                                      Witness& witness) {
+  std::vector<std::unique_ptr<Suspect>> suspects;
   const bool given = value.scale.has_value();
   std::vector<Measured> all;
   const int64_t own = value.shape.d;
   for (const int64_t d : {own, own + 8, int64_t{2}, int64_t{16}, int64_t{64}})
     if (const auto one = measure(two_keys(value, d, given), witness))
       all.push_back(*one);
-  if (all.empty()) return nullptr;
   const double finest = resolution(value.o_dtype);
-  const auto right = [](double, double scale) { return scale; };
-  const double off = distance(all, right);
-  if (off <= finest) return nullptr;
-  const Formula* best = nullptr;
-  for (const Formula& formula : kFormulas)
-    if (distance(all, formula.scale) < finest &&
-        (best == nullptr ||
-         distance(all, formula.scale) < distance(all, best->scale)))
-      best = &formula;
-  if (best != nullptr) return suspect_of(all, best->text, given, best->scale);
-  const double factor = all[0].actual / all[0].right;
-  const auto times = [factor](double, double scale) { return scale * factor; };
-  if (distance(all, times) <= finest)
-    return suspect_of(all, fmt::format("{:.6g} times it", factor), given,
-                      times);
-  const double power = power_of_width(all);
-  const auto of_width = [power](double d, double) {
-    return std::pow(d, -power);
+  const auto add = [&](const std::string& like, Scale scale) {
+    if (distance(all, scale) <= finest)
+      suspects.push_back(suspect_of(all, like, std::move(scale)));
   };
-  if (given || !(distance(all, of_width) <= finest)) return nullptr;
-  return suspect_of(all, fmt::format("1/d^{:g}", power), given, of_width);
+  const auto right = [](const Problem& p) { return p.scale; };
+  if (all.empty() || distance(all, right) <= finest) return suspects;
+  for (const OtherScale& other : other_scales()) add(other.text, other.of);
+  if (!suspects.empty()) return suspects;
+  const double factor = all[0].actual / all[0].problem.scale;
+  add(fmt::format("{:.6g} times it", factor),
+      [factor](const Problem& p) { return p.scale * factor; });
+  const double power = power_of_width(all);
+  if (suspects.empty() && !given)
+    add(fmt::format("1/d^{:g}", power), [power](const Problem& p) {
+      return std::pow(static_cast<double>(p.shape.d), -power);
+    });
+  return suspects;
 }
 
 }  // namespace qkvet::diagnosis

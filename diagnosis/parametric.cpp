@@ -93,8 +93,7 @@ std::vector<std::unique_ptr<Suspect>> parametric_suspects(const Case& value,
                                                           Witness& witness) {
   std::vector<std::unique_ptr<Suspect>> suspects;
   if (value.subject() == Subject::kAttention) {
-    if (auto scale = measured_scale(value, witness))
-      suspects.push_back(std::move(scale));
+    suspects = measured_scales(value, witness);
     for (OtherReading& row : readings_of_attention(witness.kernel().info))
       if (!row.cause.name.empty())
         suspects.push_back(std::make_unique<ReadingSuspect>(

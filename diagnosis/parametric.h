@@ -26,9 +26,10 @@ class ReadingSuspect : public Suspect {
   Edit edit_;
 };
 
-// measured_scale.cpp: the factor of q k^T that a kernel really uses, computed
-// from two weights; null if it is the scale of the call.
-std::unique_ptr<Suspect> measured_scale(const Case& value, Witness& witness);
+// measured_scale.cpp: the factors of q k^T that a kernel may really use, by its
+// answers to two keys; none if it is the scale of the call.
+std::vector<std::unique_ptr<Suspect>> measured_scales(const Case& value,
+                                                      Witness& witness);
 
 // Hypotheses for a case of this kind. A scale is measured first, by a few
 // calls.

@@ -44,14 +44,15 @@ Dropped as_shown(const WrongAnswer& answer) {
 
 // The mask of another place of [B,H,Tq,Tk].
 using Place = std::array<int64_t, 4>;
-Dropped moved_mask(const WrongAnswer& answer, Place (*other)(Place at)) {
+Dropped moved_mask(const WrongAnswer& answer, void (*move)(Place& at)) {
   const Shape& s = answer.value().shape;
   const Place extents = {s.B, s.H, s.Tq, s.Tk};
   Dropped out = as_shown(answer);
   out.is_open.assign(static_cast<size_t>(s.lse_elements()), false);
   for (int64_t n = 0; n < std::ssize(out.kept); ++n) {
-    const Place from = other({n / s.Tk / s.Tq / s.H, n / s.Tk / s.Tq % s.H,
-                              n / s.Tk % s.Tq, n % s.Tk});
+    Place from = {n / s.Tk / s.Tq / s.H, n / s.Tk / s.Tq % s.H, n / s.Tk % s.Tq,
+                  n % s.Tk};
+    move(from);
     int64_t at = 0;
     for (size_t axis = 0; axis < 4; ++axis)
       at = at >= 0 && from[axis] >= 0 && from[axis] < extents[axis]
@@ -67,58 +68,21 @@ Dropped moved_mask(const WrongAnswer& answer, Place (*other)(Place at)) {
 
 struct Mask {
   const char* of;
-  Place (*from)(Place at);
+  void (*move)(Place& at);
 };
-constexpr Mask kMasks[] = {
-    {"head 0",
-     [](Place at) {
-       at[1] = 0;
-       return at;
-     }},
-    {"member 0",
-     [](Place at) {
-       at[0] = 0;
-       return at;
-     }},
-    {"row 0",
-     [](Place at) {
-       at[2] = 0;
-       return at;
-     }},
-    {"the row in front",
-     [](Place at) {
-       --at[2];
-       return at;
-     }},
-    {"the row after",
-     [](Place at) {
-       ++at[2];
-       return at;
-     }},
-    {"the key in front",
-     [](Place at) {
-       --at[3];
-       return at;
-     }},
-    {"the key after",
-     [](Place at) {
-       ++at[3];
-       return at;
-     }},
-    {"the pair with row and key exchanged",
-     [](Place at) {
-       std::swap(at[2], at[3]);
-       return at;
-     }},
-    {"the pair with head and row exchanged",
-     [](Place at) {
-       std::swap(at[1], at[2]);
-       return at;
-     }},
-    {"the pair with member and head exchanged", [](Place at) {
-       std::swap(at[0], at[1]);
-       return at;
-     }}};
+constexpr Mask kMasks[] = {{"head 0", [](Place& at) { at[1] = 0; }},
+                           {"member 0", [](Place& at) { at[0] = 0; }},
+                           {"row 0", [](Place& at) { at[2] = 0; }},
+                           {"the row in front", [](Place& at) { --at[2]; }},
+                           {"the row after", [](Place& at) { ++at[2]; }},
+                           {"the key in front", [](Place& at) { --at[3]; }},
+                           {"the key after", [](Place& at) { ++at[3]; }},
+                           {"the pair with row and key exchanged",
+                            [](Place& at) { std::swap(at[2], at[3]); }},
+                           {"the pair with head and row exchanged",
+                            [](Place& at) { std::swap(at[1], at[2]); }},
+                           {"the pair with member and head exchanged",
+                            [](Place& at) { std::swap(at[0], at[1]); }}};
 
 // Weights are dropped before the normalisation, so that the sum is that of the
 // others; a row that keeps none divides 0 by 0.
@@ -199,8 +163,8 @@ std::vector<Description> descriptions_of_dropout(const JudgedKernel& kernel) {
   for (const Mask& mask : kMasks)
     add(
         std::string("the result with the dropout mask of ") + mask.of,
-        [from = mask.from](const WrongAnswer& answer) {
-          return moved_mask(answer, from);
+        [move = mask.move](const WrongAnswer& answer) {
+          return moved_mask(answer, move);
         },
         /*leaves_open=*/true);
   return out;

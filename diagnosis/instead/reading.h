@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -78,6 +79,13 @@ void turn_first(Problem& problem, Room& room);
 void turn_scale(Problem& problem, double factor);
 void turn_bias(Problem& problem, Room& room, double factor);
 void turn_slopes(Problem& problem, Room& room, double factor);
+
+// The scales that may be mistaken for the right one.
+struct OtherScale {
+  const char* text;
+  double (*of)(const Problem& problem);
+};
+std::span<const OtherScale> other_scales();
 
 // readings_of_*.cpp
 void add_readings_of_scores(Readings& rows);

@@ -13,8 +13,17 @@ namespace {
 // Changes the keys of a row, `seen`, in ascending order, among all Tk.
 using Changes = std::function<void(std::vector<int64_t>& seen, int64_t keys)>;
 
-// Changes the keys of every row; the mask then contains all other visibility
-// rules.
+// Visibility by this mask, which contains all other rules.
+void see_alone(Problem& p, Room& room, std::vector<uint8_t> mask) {
+  p.mask = room.keep(std::move(mask));
+  p.listed = {};
+  // Without causality, slopes keep their diagonal, except for top-left.
+  if (p.causal == Causal::kTopLeft && p.slopes != nullptr) return;
+  p.causal = Causal::kNone;
+  p.window.reset();
+}
+
+// Changes the keys of every row.
 void see_otherwise(Problem& p, Room& room, const Changes& change) {
   const OracleOutput known = plain_forward(p);
   const Shape& s = p.shape;
@@ -28,12 +37,7 @@ void see_otherwise(Problem& p, Room& room, const Changes& change) {
     for (const int64_t j : seen)
       if (j >= 0 && j < s.Tk) mask[static_cast<size_t>(row * s.Tk + j)] = 1;
   }
-  p.mask = room.keep(std::move(mask));
-  p.listed = {};
-  // Without causality, slopes keep their diagonal, except for top-left.
-  if (p.causal == Causal::kTopLeft && p.slopes != nullptr) return;
-  p.causal = Causal::kNone;
-  p.window.reset();
+  see_alone(p, room, std::move(mask));
 }
 
 // Removes the keys [from, to) from every row.
@@ -62,11 +66,7 @@ void see_as_another(Problem& p, Room& room, const OtherRow& other) {
     for (int64_t j = 0; j < s.Tk; ++j)
       mask.push_back(known.sees[static_cast<size_t>(from * s.Tk + j)]);
   }
-  p.mask = room.keep(std::move(mask));
-  p.listed = {};
-  if (p.causal == Causal::kTopLeft && p.slopes != nullptr) return;
-  p.causal = Causal::kNone;
-  p.window.reset();
+  see_alone(p, room, std::move(mask));
 }
 
 // All rows of a tile see the keys of its first or last row, where row i * group

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "core/base/half.h"
 #include "diagnosis/instead/reading.h"
 
 namespace qkvet::diagnosis {
@@ -29,49 +30,19 @@ namespace {
 
 // --- scores
 
+double width_of(const Problem& p) { return static_cast<double>(p.shape.d); }
+double one_over_root(double x) { return 1 / std::sqrt(x); }
+template <int kTo>
+double of_padded_width(const Problem& p) {
+  return one_over_root(std::ceil(width_of(p) / kTo) * kTo);
+}
+
 void add_scales(Readings& rows) {
-  struct OtherScale {
-    const char* text;
-    double (*of)(const Problem& p);
-  };
-  static constexpr OtherScale kScales[] = {
-      {"no scale", [](const Problem& p) { return 1 / p.scale; }},
-      {"the scale squared", [](const Problem& p) { return p.scale; }},
-      {"1 / the scale",
-       [](const Problem& p) { return 1 / (p.scale * p.scale); }},
-      {"minus the scale", [](const Problem&) { return -1.0; }},
-      {"twice the scale", [](const Problem&) { return 2.0; }},
-      {"half the scale", [](const Problem&) { return 0.5; }},
-      {"the scale times log2(e)",
-       [](const Problem&) { return std::numbers::log2e; }},
-      {"the scale times ln(2)",
-       [](const Problem&) { return std::numbers::ln2; }},
-      {"the scale 1/d",
-       [](const Problem& p) {
-         return 1 / (p.scale * static_cast<double>(p.shape.d));
-       }},
-      {"the scale 1/sqrt(d), not the one that is given",
-       [](const Problem& p) {
-         return p.scale_given
-                    ? 1 / (p.scale * std::sqrt(static_cast<double>(p.shape.d)))
-                    : 1;
-       }},
-      {"the scale 1/sqrt(dv)",
-       [](const Problem& p) {
-         return 1 / (p.scale * std::sqrt(static_cast<double>(p.shape.dv)));
-       }},
-      {"the scale 1/sqrt(Tk)",
-       [](const Problem& p) {
-         return 1 / (p.scale * std::sqrt(static_cast<double>(p.shape.Tk)));
-       }},
-      {"the scale 1/sqrt(H d)", [](const Problem& p) {
-         return 1 / (p.scale *
-                     std::sqrt(static_cast<double>(p.shape.H * p.shape.d)));
-       }}};
-  for (const OtherScale& other : kScales)
-    rows.push_back(
-        {std::string("the result of ") + other.text, Stage::kScores,
-         [of = other.of](Problem& p, Room&) { turn_scale(p, of(p)); }});
+  for (const OtherScale& other : other_scales())
+    rows.push_back({std::string("the result of ") + other.text, Stage::kScores,
+                    [of = other.of](Problem& p, Room&) {
+                      turn_scale(p, of(p) / p.scale);
+                    }});
   rows.push_back({"the result of powers of 2 in place of e", Stage::kScores,
                   [](Problem& p, Room& room) {
                     constexpr double kLn2 = std::numbers::ln2;
@@ -255,6 +226,55 @@ void add_options(Readings& rows) {
 }
 
 }  // namespace
+
+std::span<const OtherScale> other_scales() {
+  static constexpr OtherScale kScales[] = {
+      {"no scale", [](const Problem&) { return 1.0; }},
+      {"the scale squared", [](const Problem& p) { return p.scale * p.scale; }},
+      {"1 / the scale", [](const Problem& p) { return 1 / p.scale; }},
+      {"minus the scale", [](const Problem& p) { return -p.scale; }},
+      {"twice the scale", [](const Problem& p) { return 2 * p.scale; }},
+      {"half the scale", [](const Problem& p) { return p.scale / 2; }},
+      {"the square root of the scale",
+       [](const Problem& p) { return std::sqrt(p.scale); }},
+      {"the scale times log2(e)",
+       [](const Problem& p) { return p.scale * std::numbers::log2e; }},
+      {"the scale times ln(2)",
+       [](const Problem& p) { return p.scale * std::numbers::ln2; }},
+      {"the scale rounded to bf16",
+       [](const Problem& p) {
+         return bf16_to_double(bf16_from_double(p.scale));
+       }},
+      {"the scale rounded to f16",
+       [](const Problem& p) {
+         return f16_to_double(f16_from_double(p.scale));
+       }},
+      {"the scale 1/d", [](const Problem& p) { return 1 / width_of(p); }},
+      {"the scale sqrt(d)",
+       [](const Problem& p) { return std::sqrt(width_of(p)); }},
+      {"the scale 1/sqrt(d), not the one that is given",
+       [](const Problem& p) {
+         return p.scale_given ? one_over_root(width_of(p)) : p.scale;
+       }},
+      {"the scale 1/sqrt(2 d)",
+       [](const Problem& p) { return one_over_root(2 * width_of(p)); }},
+      {"the scale 1/sqrt(d rounded up to 8)", of_padded_width<8>},
+      {"the scale 1/sqrt(d rounded up to 16)", of_padded_width<16>},
+      {"the scale 1/sqrt(d rounded up to 32)", of_padded_width<32>},
+      {"the scale 1/sqrt(d rounded up to 64)", of_padded_width<64>},
+      {"the scale 1/sqrt(dv)",
+       [](const Problem& p) {
+         return one_over_root(static_cast<double>(p.shape.dv));
+       }},
+      {"the scale 1/sqrt(Tk)",
+       [](const Problem& p) {
+         return one_over_root(static_cast<double>(p.shape.Tk));
+       }},
+      {"the scale 1/sqrt(H d)", [](const Problem& p) {
+         return one_over_root(static_cast<double>(p.shape.H) * width_of(p));
+       }}};
+  return kScales;
+}
 
 void add_readings_of_scores(Readings& rows) {
   add_options(rows);
