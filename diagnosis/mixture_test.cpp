@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The last descriptions: means by other scores, and sums of values. Each has a
-// kernel for which it must not be reported.
+// The last descriptions: right numbers of other places, means by other scores,
+// and sums of values. Each has a kernel for which it must not be reported.
 #include <cmath>
 
 #include "diagnosis/fake_faults.h"
@@ -26,8 +26,29 @@ std::string said_of(const Fault& fault) {
   return o->text.starts_with(finite) ? o->text.substr(finite.size()) : o->text;
 }
 
+constexpr const char* kPlaces =
+    "right values of other elements, or what stood there before";
 constexpr const char* kMean =
     "a mean of the values that its row sees, weighed by other scores";
+
+// Each case has an order of its own.
+TEST(Instead, RightNumbersOfOtherPlacesAreKnown) {
+  const auto shuffled = [](double more) {
+    return answering(
+        [more](const KernelCall& call, OracleOutput& out, CallOutcome&) {
+          const auto n = static_cast<int64_t>(out.o.size());
+          const int64_t step = 2 + call.shape.Tk % 5;
+          std::vector<double> o = out.o;
+          for (int64_t at = 0; at < n; ++at)
+            o[static_cast<size_t>(at)] =
+                out.o[static_cast<size_t>(at * step % n)] + more;
+          out.o = o;
+        });
+  };
+  EXPECT_EQ(said_of(shuffled(0)), kPlaces);
+  // The control: other numbers in the same order.
+  EXPECT_NE(said_of(shuffled(0.37)), kPlaces);
+}
 
 // Adds a different number to each element of a tensor.
 const double* noisy(const double* from, int64_t n, Room& room) {

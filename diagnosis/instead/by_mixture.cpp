@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Descriptions of rows that are means, or sums, of the visible values with
-// other weights. They are tried last, because they show which step still works
-// and not what went wrong before it.
+// Descriptions of wrong numbers with an origin or weight that differs from case
+// to case: right numbers of other elements, and rows that are means, or sums,
+// of the visible values with other weights. They are tried last, because they
+// show which step still works and not what went wrong before it.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -15,8 +16,46 @@
 namespace qkvet::diagnosis {
 namespace {
 
-// Rows that need not have been means: with fewer of them, nothing is reported.
+// Rows that need not have been means, and elements that need not have been
+// right numbers: with fewer of them, nothing is reported.
 constexpr int kFewestTold = 12;
+
+// --- right numbers of other elements
+
+// NaN in outputs that are otherwise finite marks unwritten elements.
+std::optional<WrongOutput> where_written(const WrongAnswer& answer,
+                                         const WrongOutput& output) {
+  const bool all_finite =
+      std::all_of(output.wrong.begin(), output.wrong.end(),
+                  [&](size_t n) { return std::isfinite(output.actual[n]); });
+  if (all_finite) return output;
+  if (answer.outcome().unwritten != output.name) return std::nullopt;
+  return where_finite(output);
+}
+
+bool are_right_elsewhere(const WrongAnswer& answer, const WrongOutput& output) {
+  const auto written = where_written(answer, output);
+  return written && is_moved_around(*written);
+}
+
+// Unique numbers such as 0 are not informative, nor is a number that is as near
+// to the right one as to another element's: an error of 1e-5 is no exchange of
+// similar elements.
+bool is_far_from_right(const WrongOutput& output, size_t n) {
+  constexpr double kFar = 64;
+  return std::isfinite(output.actual[n]) && output.actual[n] != 0 &&
+         !is_near(output.actual[n], output.right[n],
+                  kFar * (output.bound[n] + unit_roundoff(Dtype::kF32) *
+                                                std::fabs(output.right[n])),
+                  output.dtype);
+}
+int elements_told(const WrongOutput& output) {
+  return static_cast<int>(
+      std::count_if(output.wrong.begin(), output.wrong.end(),
+                    [&](size_t n) { return is_far_from_right(output, n); }));
+}
+
+// --- means of the values that a row sees
 
 // A row of o and the values of its keys.
 struct Mixed {
@@ -217,6 +256,24 @@ bool tell_enough(const Wrongs& wrongs, Told told) {
 }
 
 }  // namespace
+
+std::optional<Claim> claim_of_places(const Wrongs& wrongs) {
+  const Claim claim = {
+      "right values of other elements, or what stood there before",
+      are_right_elsewhere};
+  const auto told = [](const WrongAnswer&, const WrongOutput& output) {
+    return elements_told(output);
+  };
+  size_t of_all = 0, far = 0;
+  for (const auto& [answer, output] : wrongs) {
+    of_all += output->wrong.size();
+    far += static_cast<size_t>(elements_told(*output));
+  }
+  if (2 * far < of_all || !tell_enough(wrongs, told) ||
+      !is_true_of_all(claim, wrongs))
+    return std::nullopt;
+  return claim;
+}
 
 // If lse is right or missing, the scores may be right and the weights not: some
 // are dropped, or only one key counts.

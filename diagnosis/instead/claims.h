@@ -61,8 +61,9 @@ std::optional<Claim> claim_of_measure(const Wrongs& wrongs,
                                       const JudgedKernel& kernel, TimeUse& time,
                                       int64_t most_work);
 
-// by_mixture.cpp: each case has its own weights. If reported, they hold for
-// all.
+// by_mixture.cpp: each case has its own place or weights. If reported, they
+// hold for all.
+std::optional<Claim> claim_of_places(const Wrongs& wrongs);
 std::optional<Claim> claim_of_means(const Wrongs& wrongs);
 // The same with any weights; used when no other claim holds.
 std::optional<Claim> claim_of_sums(const Wrongs& wrongs);

@@ -47,10 +47,12 @@ class OutputSearch {
       return claim_of_all(name, of);
     };
     if (auto one = claim_where_finite(wrongs, search)) return one;
-    if (name == TensorName::kO) {
-      if (auto one = claim_of_means(wrongs)) return one;
-      if (auto one = claim_where_finite(wrongs, claim_of_means)) return one;
-    }
+    const auto last = [&](const Wrongs& of) {
+      auto one = claim_of_places(of);
+      return one || name != TensorName::kO ? one : claim_of_means(of);
+    };
+    if (auto one = last(wrongs)) return one;
+    if (auto one = claim_where_finite(wrongs, last)) return one;
     return claim_without_option(wrongs, search);
   }
   bool has_ended() const { return work_ > kMostReadingWork; }
