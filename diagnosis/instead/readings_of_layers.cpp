@@ -13,48 +13,34 @@
 namespace qkvet::diagnosis {
 namespace {
 
-// One projection of a layer, with pointers into its problem.
+// One projection of a layer, with pointers into its problem; in the order of
+// Projection.
 struct Matrix {
   Projection which;
   const char *w, *b;  // their names
   const double* LayerProblem::*weights;
   const double* LayerProblem::*bias;
+  Stage stage;
 };
 constexpr Matrix kMatrices[] = {
-    {Projection::kQ, "w_q", "b_q", &LayerProblem::w_q, &LayerProblem::b_q},
-    {Projection::kK, "w_k", "b_k", &LayerProblem::w_k, &LayerProblem::b_k},
-    {Projection::kV, "w_v", "b_v", &LayerProblem::w_v, &LayerProblem::b_v},
-    {Projection::kO, "w_o", "b_o", &LayerProblem::w_o, &LayerProblem::b_o}};
-
-Stage stage_of_matrix(Projection which) {
-  switch (which) {
-    case Projection::kQ:
-      return Stage::kProjectQ;
-    case Projection::kK:
-      return Stage::kProjectK;
-    case Projection::kV:
-      return Stage::kProjectV;
-    case Projection::kO:
-      break;
-  }
-  return Stage::kProjectOut;
-}
+    {Projection::kQ, "w_q", "b_q", &LayerProblem::w_q, &LayerProblem::b_q,
+     Stage::kProjectQ},
+    {Projection::kK, "w_k", "b_k", &LayerProblem::w_k, &LayerProblem::b_k,
+     Stage::kProjectK},
+    {Projection::kV, "w_v", "b_v", &LayerProblem::w_v, &LayerProblem::b_v,
+     Stage::kProjectV},
+    {Projection::kO, "w_o", "b_o", &LayerProblem::w_o, &LayerProblem::b_o,
+     Stage::kProjectOut}};
 
 struct Extents {
   int64_t in, out, heads, width;  // of a matrix; its heads are those of q, ...
 };
 Extents extents_of_matrix(const Shape& s, Projection which) {
-  switch (which) {
-    case Projection::kQ:
-      return {s.D, s.H * s.d, s.H, s.d};
-    case Projection::kK:
-      return {s.D, s.Hkv * s.d, s.Hkv, s.d};
-    case Projection::kV:
-      return {s.D, s.Hkv * s.dv, s.Hkv, s.dv};
-    case Projection::kO:
-      break;
-  }
-  return {s.H * s.dv, s.D, s.H, s.dv};
+  const bool is_out = which == Projection::kO;
+  const int64_t heads = is_out || which == Projection::kQ ? s.H : s.Hkv;
+  const int64_t width = is_out || which == Projection::kV ? s.dv : s.d;
+  return {is_out ? heads * width : s.D, is_out ? s.D : heads * width, heads,
+          width};
 }
 
 // Edits the problem; false: there is nothing to edit.
@@ -87,7 +73,7 @@ class LayerDescriptions {
   }
 
   void add(const Matrix& of, const std::string& text, EditLayer edit) {
-    all_.push_back({"the result " + text, stage_of_matrix(of.which),
+    all_.push_back({"the result " + text, of.stage,
                     [of, edit = std::move(edit), kernel = kernel_](
                         const WrongAnswer& answer,
                         const WrongOutput& output) -> std::optional<Predicted> {
@@ -330,7 +316,7 @@ Description description_of_split(const JudgedKernel& kernel, Projection which) {
   return {
       "right, but cut into heads as it lies, [T,heads width] taken for "
       "[heads,T,width]",
-      stage_of_matrix(which),
+      kMatrices[static_cast<size_t>(which)].stage,
       [which, own = std::make_shared<const JudgedKernel>(kernel)](
           const WrongAnswer& answer,
           const WrongOutput& output) -> std::optional<Predicted> {

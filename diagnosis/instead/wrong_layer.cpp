@@ -25,17 +25,9 @@ Predicted of_projection(const LayerAnswer& answer, const LayerProblem& problem,
 }  // namespace
 
 TensorName name_of(Projection which) {
-  switch (which) {
-    case Projection::kQ:
-      return TensorName::kStageQ;
-    case Projection::kK:
-      return TensorName::kStageK;
-    case Projection::kV:
-      return TensorName::kStageV;
-    case Projection::kO:
-      break;
-  }
-  return TensorName::kY;
+  constexpr TensorName kNames[] = {TensorName::kStageQ, TensorName::kStageK,
+                                   TensorName::kStageV, TensorName::kY};
+  return kNames[static_cast<size_t>(which)];
 }
 
 LayerAnswer::LayerAnswer(const WrongAnswer& answer, const JudgedKernel& kernel)
