@@ -256,6 +256,10 @@ std::span<const OtherScale> other_scales() {
        [](const Problem& p) {
          return p.scale_given ? one_over_root(width_of(p)) : p.scale;
        }},
+      {"the scale 1/sqrt(H d)",
+       [](const Problem& p) {
+         return one_over_root(static_cast<double>(p.shape.H) * width_of(p));
+       }},
       {"the scale 1/sqrt(2 d)",
        [](const Problem& p) { return one_over_root(2 * width_of(p)); }},
       {"the scale 1/sqrt(d rounded up to 8)", of_padded_width<8>},
@@ -266,12 +270,8 @@ std::span<const OtherScale> other_scales() {
        [](const Problem& p) {
          return one_over_root(static_cast<double>(p.shape.dv));
        }},
-      {"the scale 1/sqrt(Tk)",
-       [](const Problem& p) {
+      {"the scale 1/sqrt(Tk)", [](const Problem& p) {
          return one_over_root(static_cast<double>(p.shape.Tk));
-       }},
-      {"the scale 1/sqrt(H d)", [](const Problem& p) {
-         return one_over_root(static_cast<double>(p.shape.H) * width_of(p));
        }}};
   return kScales;
 }
