@@ -408,7 +408,7 @@ TEST(Report, LessThanHalfOfItsCasesIsNoPass) {
   EXPECT_TRUE(has(made.text(), "PASSED")) << made.text();
   // A law that is not declared is not counted.
   cells[1] = cell("rows_stay_in_hull", Verdict::kUnsupported,
-                  "a rotation (RoPE) is not declared");
+                  "a rotation (RoPE) is not declared", About::kDeclaration);
   cells[1].planned = 1500;
   cells[0].planned = 2000;
   cells[1].checked = 0;
