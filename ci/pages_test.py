@@ -30,7 +30,6 @@ from qkvet.campaign import __main__ as campaign  # noqa: E402
 # Not run here, and why: a page, or "page: how its commands begin".
 NOT_RUN = {
     "examples/foreign/README.md": "needs the repositories of others (get.sh)",
-    "examples/libraries/findings.md": "needs released libraries; ci/libraries.py runs them",
     "cli/demos.md: qkvet demo train": "train_demo_test looks at what is trained; its "
                                         "last digits are the machine's",
     "python/README.md": "python/tests/test_readme.py runs its blocks",

@@ -5,8 +5,10 @@
 
 namespace qkvet::report {
 
-Json json_line(const char* type) {
-  return {{"schema", kSchema}, {"type", type}};
+Json json_line(const char* type, const Json& fields) {
+  Json line = {{"schema", kSchema}, {"type", type}};
+  line.update(fields);
+  return line;
 }
 
 std::string line_of(const Json& json) { return json_text(json) + "\n"; }

@@ -13,8 +13,8 @@ namespace qkvet::report {
 // Grows when a field of some line changes its meaning.
 inline constexpr int kSchema = 1;
 
-// {"schema": kSchema, "type": type}
-Json json_line(const char* type);
+// {"schema": kSchema, "type": type}, and the fields.
+Json json_line(const char* type, const Json& fields = Json::object());
 
 // The object on a separate line.
 std::string line_of(const Json& json);

@@ -490,7 +490,7 @@ TEST(RecordFormats, ACardAnswersBeforeItShowsEvidence) {
 
 TEST(RecordFormats, RowsThatFailAreFirstAndTheOthersFolded) {
   ResultLine undeclared = result("a/b", "third", RowVerdict::kUnsupported);
-  undeclared.undeclared = true;
+  undeclared.counts.reason.about = About::kDeclaration;
   const RunRecord record =
       record_of({passed("a/b", "first"),
                  failed("a/b", "second", failure("f32")), undeclared},
@@ -742,7 +742,7 @@ TEST(RecordMerge, NotDeclaredIsWhatEveryRefusalSays) {
     out.counts.checked = 0;
     out.counts.unsupported = cases;
     out.counts.reason.text = "d % 8 != 0";
-    out.undeclared = undeclared;
+    if (undeclared) out.counts.reason.about = About::kDeclaration;
     return out;
   };
   const auto both = [](const ResultLine& first, const ResultLine& second) {
@@ -750,10 +750,10 @@ TEST(RecordMerge, NotDeclaredIsWhatEveryRefusalSays) {
   };
   const ResultLine none = refusing(0, false), refused = refusing(2, false),
                    undeclared = refusing(2, true);
-  EXPECT_TRUE(both(none, undeclared).undeclared);
-  EXPECT_TRUE(both(undeclared, none).undeclared);
-  EXPECT_FALSE(both(undeclared, refused).undeclared);
-  EXPECT_FALSE(both(none, refused).undeclared);
+  EXPECT_TRUE(both(none, undeclared).is_undeclared());
+  EXPECT_TRUE(both(undeclared, none).is_undeclared());
+  EXPECT_FALSE(both(undeclared, refused).is_undeclared());
+  EXPECT_FALSE(both(none, refused).is_undeclared());
   EXPECT_EQ(both(refused, refused).counts.reason.text, "d % 8 != 0");
 }
 

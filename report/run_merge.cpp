@@ -115,7 +115,7 @@ std::optional<KnownLine> merged_known(const Results& results) {
 bool is_undeclared(const Results& results) {
   bool said = false;
   for (const ResultLine* result : results)
-    if (result->undeclared)
+    if (result->is_undeclared())
       said = true;
     else if (result->counts.unsupported > 0)
       return false;
@@ -145,10 +145,11 @@ ResultLine merged_result(const Results& results, const std::string& mistrust) {
       cell_of(sum, std::vector<Failure>(findings.empty() ? 0 : 1), mistrust);
   out.verdict = asked || crashed ? row_verdict(cell.verdict, crashed)
                                  : results[0]->verdict;
-  out.undeclared = (cell.verdict == Verdict::kUnsupported || !asked) &&
-                   is_undeclared(results);
-  if (asked) sum.reason.text = cell.reason;
-  if (is_judged(out.verdict)) sum.reason.text.clear();
+  if (asked) sum.reason = {.text = cell.reason, .about = cell.about};
+  if (out.verdict == RowVerdict::kUnsupported)
+    sum.reason.about =
+        is_undeclared(results) ? About::kDeclaration : About::kOther;
+  if (is_judged(out.verdict)) sum.reason = {};
   if (!findings.empty()) {
     out.failure = std::move(findings[0]);
     out.others.assign(std::make_move_iterator(findings.begin() + 1),

@@ -10,6 +10,8 @@ namespace {
 constexpr const char* kVerdicts[] = {"passed",      "FAILED",  "skipped",
                                      "unsupported", "gave up", "mistrusted",
                                      "crash"};
+constexpr const char* kAbout[] = {"other", "declaration", "kernel",
+                                  "other call"};
 constexpr const char* kCertainties[] = {"unknown", "likely", "sure"};
 constexpr const char* kReachKinds[] = {"leak", "stale"};
 constexpr const char* kRowKinds[] = {"law", "set"};
@@ -26,6 +28,7 @@ const T* row_named(const std::vector<T>& rows, Member name,
 }  // namespace
 
 Words words_of(RowVerdict) { return kVerdicts; }
+Words words_of(About) { return kAbout; }
 Words words_of(Certainty) { return kCertainties; }
 Words words_of(ReachKind) { return kReachKinds; }
 Words words_of(RowKind) { return kRowKinds; }
@@ -84,7 +87,7 @@ RowState ResultLine::state() const {
     case RowVerdict::kCrash:
       return RowState::kCrash;
     case RowVerdict::kUnsupported:
-      return undeclared ? RowState::kUndeclared : RowState::kUnsupported;
+      return is_undeclared() ? RowState::kUndeclared : RowState::kUnsupported;
     case RowVerdict::kSkipped:
     case RowVerdict::kGaveUp:
     case RowVerdict::kMistrusted:

@@ -219,8 +219,6 @@ struct ResultLine {
   std::string kernel, law;
   size_t row = 0;  // of the kernel: two libraries may have one of a name
   RowVerdict verdict = RowVerdict::kGaveUp;
-  bool undeclared =
-      false;     // unsupported, and the kernel declares no such thing
   Tally counts;  // with the texts of its cases; without candidates
   std::optional<FailureLine> failure;
   std::vector<FailureLine> others;  // for other causes
@@ -228,6 +226,10 @@ struct ResultLine {
   std::optional<KnownLine> known;
 
   RowState state() const;
+  // Unsupported, because it is not declared.
+  bool is_undeclared() const {
+    return counts.reason.about == About::kDeclaration;
+  }
   // The failures, the first one first.
   std::vector<const FailureLine*> failures() const;
   // It was no better in the baseline.
@@ -237,7 +239,7 @@ struct ResultLine {
 
   void fields(auto& v) {
     v.must("kernel", kernel, "law", law, "verdict", verdict);
-    v.may("undeclared", undeclared, "planned", counts.planned);
+    v.may("planned", counts.planned);
     v.must("checked", counts.checked, "unsupported", counts.unsupported);
     v.may("refused", counts.refused);
     v.must("not_applicable", counts.not_applicable);
@@ -254,8 +256,9 @@ struct ResultLine {
     v.must("seconds", counts.seconds);
     v.may("refusal", counts.refusal.text, "warned", counts.warned, "warning",
           counts.warning.text, "warning_number", counts.warning.number,
-          "reason", counts.reason.text, "failure", failure, "other_failures",
-          others, "baseline", baseline, "known", known);
+          "reason", counts.reason.text, "reason_is_about", counts.reason.about,
+          "failure", failure, "other_failures", others, "baseline", baseline,
+          "known", known);
   }
 };
 
@@ -308,6 +311,7 @@ struct EndLine {
 // How records spell enumerators, in their order.
 using Words = std::span<const char* const>;
 Words words_of(RowVerdict);
+Words words_of(About);
 Words words_of(Certainty);
 Words words_of(ReachKind);
 Words words_of(RowKind);

@@ -65,7 +65,7 @@ std::string too_few_checked(const RunRecord& record, const Results& results) {
   int64_t planned = 0, checked = 0;
   for (const ResultLine* result : results) {
     // The plan of a failed law is not completed.
-    if (result->failure || result->undeclared) continue;
+    if (result->failure || result->is_undeclared()) continue;
     const Tally& counts = result->counts;
     const int64_t undeclared =
         is_sharded ? counts.unsupported - counts.refused : 0;

@@ -106,44 +106,41 @@ std::string gpt_text(const Gpt& gpt, const std::vector<GptStage>& stages,
 std::string gpt_json(const Gpt& gpt, const std::vector<GptStage>& stages,
                      const std::vector<KernelView>& views,
                      const std::string& kernel) {
-  Json start = json_line("trace");
-  start["layers"] = gpt.layers;
-  start["H"] = gpt.heads;
-  start["D"] = gpt.width;
-  start["context"] = gpt.context;
-  start["vocab"] = gpt.vocab;
-  start["B"] = gpt.B;
-  start["T"] = gpt.T;
-  start["seed"] = gpt.seed;
+  Json start = json_line("trace", {{"layers", gpt.layers},
+                                   {"H", gpt.heads},
+                                   {"D", gpt.width},
+                                   {"context", gpt.context},
+                                   {"vocab", gpt.vocab},
+                                   {"B", gpt.B},
+                                   {"T", gpt.T},
+                                   {"seed", gpt.seed}});
   if (!kernel.empty()) start["kernel"] = kernel;
-  std::string out = json_text(start) + "\n";
+  std::string out = line_of(start);
   for (const GptStage& stage : stages) {
     Json line = json_line("trace_stage");
     if (stage.block >= 0) line["block"] = stage.block + 1;
-    line["name"] = stage.summary.name;
-    line["how"] = stage.summary.how;
-    line["shape"] = stage.summary.shape;
-    line["elements"] = stage.summary.elements;
-    line["bytes"] = stage.bytes;
-    if (!stage.summary.values.empty()) {
-      line["least"] = json_number(stage.summary.least);
-      line["most"] = json_number(stage.summary.most);
-    }
-    out += json_text(line) + "\n";
+    line.update({{"name", stage.summary.name},
+                 {"how", stage.summary.how},
+                 {"shape", stage.summary.shape},
+                 {"elements", stage.summary.elements},
+                 {"bytes", stage.bytes}});
+    if (!stage.summary.values.empty())
+      line.update({{"least", json_number(stage.summary.least)},
+                   {"most", json_number(stage.summary.most)}});
+    out += line_of(line);
   }
   for (size_t n = 0; n < views.size(); ++n)
-    for (Json& stage : kernel_stages_json(views[n])) {
-      Json line = json_line("trace_kernel_stage");
-      line["block"] = n + 1;
-      line["kernel"] = kernel;
+    for (const Json& stage : kernel_stages_json(views[n])) {
+      Json line = json_line("trace_kernel_stage",
+                            {{"block", n + 1}, {"kernel", kernel}});
       line.update(stage);
-      out += json_text(line) + "\n";
+      out += line_of(line);
     }
-  Json end = json_line("trace_end");
-  end["parameters"] = parameters_of(gpt);
-  end["flops"] = flops_of(gpt);
-  end["kv_cache_bytes"] = cache_bytes_of(gpt, gpt.T);
-  return out + json_text(end) + "\n";
+  return out +
+         line_of(json_line("trace_end",
+                           {{"parameters", parameters_of(gpt)},
+                            {"flops", flops_of(gpt)},
+                            {"kv_cache_bytes", cache_bytes_of(gpt, gpt.T)}}));
 }
 
 }  // namespace qkvet::cli

@@ -33,9 +33,13 @@ std::vector<HuntEvent> failures_called_out(const Hunted& hunted,
     const auto& kernels = hunted.selected.kernels;
     for (size_t n = 0; n < kernels.size(); ++n)
       if (crash.kernel < 0 || static_cast<size_t>(crash.kernel) == n)
-        all.push_back({"died " + crash.file, kernels[n].judged.info.name,
-                       input.law->id, to_string(input.value), end.executions,
-                       end.seconds});
+        all.push_back({.what = "died",
+                       .kernel = kernels[n].judged.info.name,
+                       .law = input.law->id,
+                       .text = to_string(input.value),
+                       .execution = end.executions,
+                       .seconds = end.seconds,
+                       .died_at = crash.file});
   }
   return all;
 }
@@ -86,7 +90,7 @@ class Investigation {
     const Judge& with = judge(kernel.library);
     Executor* worker = with.executor.get();
     if (law == nullptr || !parsed.value || worker == nullptr) return;
-    const bool died = event.what.starts_with("died ");
+    const bool died = !event.died_at.empty();
     Candidate candidate{event.execution, law, *parsed.value, {}, event.seconds};
     for (int n = 0; n < (died && !with.isolated ? 0 : kMostRuns); ++n) {
       candidate.judgement = check_case(*law, *parsed.value, kernel.judged,
@@ -97,8 +101,7 @@ class Investigation {
       return;
     }
     out_.lost.push_back({event.kernel, event.law, event.text, died,
-                         died ? event.what.substr(5) : "",
-                         died ? last_summary(job_.folder) : ""});
+                         event.died_at, died ? last_summary(job_.folder) : ""});
   }
 
   // Ignores a case that another input was shrunk to already.

@@ -55,8 +55,9 @@ struct HuntEvent {
   std::string what;  // found, closest, wrong (a check of bytes), stopped
   std::string kernel, law, text;  // text: the case, or the error
   int64_t execution = 0;
-  double seconds = 0;  // since the hunt began
-  double ratio = 0;    // of closest
+  double seconds = 0;        // since the hunt began
+  double ratio = 0;          // of closest
+  std::string died_at = {};  // the input that ended this process; not written
 
   void fields(auto& v) {
     v.must("what", what, "kernel", kernel, "law", law, "text", text,

@@ -17,18 +17,16 @@ Json numbers(const std::vector<double>& values) {
 
 std::string stage_lines(const std::vector<StageSummary>& stages) {
   std::string out;
-  for (const StageSummary& stage : stages) {
-    Json line = json_line("inspect_stage");
-    line["name"] = stage.name;
-    line["how"] = stage.how;
-    line["shape"] = stage.shape;
-    line["least"] = json_number(stage.least);
-    line["most"] = json_number(stage.most);
-    line["hidden"] = stage.hidden;
-    line["nan"] = stage.nan;
-    line["last_row"] = numbers(stage.values);
-    out += json_text(line) + "\n";
-  }
+  for (const StageSummary& stage : stages)
+    out += line_of(
+        json_line("inspect_stage", {{"name", stage.name},
+                                    {"how", stage.how},
+                                    {"shape", stage.shape},
+                                    {"least", json_number(stage.least)},
+                                    {"most", json_number(stage.most)},
+                                    {"hidden", stage.hidden},
+                                    {"nan", stage.nan},
+                                    {"last_row", numbers(stage.values)}}));
   return out;
 }
 
@@ -48,10 +46,9 @@ Json judged(const Judgement& judgement) {
 std::string kernel_lines(const Inspection& seen) {
   std::string out;
   for (const Json& stage : kernel_stages_json(*seen.view)) {
-    Json line = json_line("inspect_kernel_stage");
-    line["kernel"] = seen.kernel;
+    Json line = json_line("inspect_kernel_stage", {{"kernel", seen.kernel}});
     line.update(stage);
-    out += json_text(line) + "\n";
+    out += line_of(line);
   }
   return out;
 }
@@ -59,20 +56,19 @@ std::string kernel_lines(const Inspection& seen) {
 std::string head_line(const Inspection& seen, int64_t head, const char* whose,
                       const HeatMap& map) {
   const HeadStatistics found = statistics_of(seen, map);
-  Json line = json_line("inspect_head");
-  line["member"] = seen.focus.member;
-  line["head"] = head;
-  line["whose"] = whose;
-  line["rows"] = found.rows;
-  line["finite"] = found.finite;
+  Json line = json_line("inspect_head", {{"member", seen.focus.member},
+                                         {"head", head},
+                                         {"whose", whose},
+                                         {"rows", found.rows},
+                                         {"finite", found.finite}});
   if (found.previous_rows > 0) line["previous"] = json_number(found.previous);
   if (found.first_rows > 0) line["first"] = json_number(found.first);
-  line["from_uniform"] = json_number(found.from_uniform);
-  line["entropy_bits"] = json_number(found.entropy_bits);
-  line["entropy_part"] = json_number(found.entropy_part);
-  line["largest"] = json_number(found.largest);
-  line["largest_at"] = {found.largest_row, found.largest_key};
-  return json_text(line) + "\n";
+  line.update({{"from_uniform", json_number(found.from_uniform)},
+               {"entropy_bits", json_number(found.entropy_bits)},
+               {"entropy_part", json_number(found.entropy_part)},
+               {"largest", json_number(found.largest)},
+               {"largest_at", {found.largest_row, found.largest_key}}});
+  return line_of(line);
 }
 
 std::string weights_line(const Inspection& seen, int64_t head,
@@ -80,19 +76,17 @@ std::string weights_line(const Inspection& seen, int64_t head,
   const HeatMap map = reduced(whole);
   Json rows = Json::array();
   for (int64_t i = 0; i < map.rows; ++i) {
-    Json row = Json::array();
+    Json& row = rows.emplace_back(Json::array());
     for (int64_t j = 0; j < map.columns; ++j)
       row.push_back(json_number(map.at(i, j)));
-    rows.push_back(std::move(row));
   }
-  Json line = json_line("inspect_weights");
-  line["member"] = seen.focus.member;
-  line["head"] = head;
-  line["whose"] = whose;
-  line["queries_of_a_cell"] = map.row_step;
-  line["keys_of_a_cell"] = map.column_step;
-  line["weights"] = std::move(rows);
-  return json_text(line) + "\n";
+  return line_of(
+      json_line("inspect_weights", {{"member", seen.focus.member},
+                                    {"head", head},
+                                    {"whose", whose},
+                                    {"queries_of_a_cell", map.row_step},
+                                    {"keys_of_a_cell", map.column_step},
+                                    {"weights", std::move(rows)}}));
 }
 
 }  // namespace
@@ -108,11 +102,11 @@ std::vector<Json> kernel_stages_json(const KernelView& view) {
 }
 
 std::string inspection_json(const Inspection& seen) {
-  Json start = json_line("inspect");
-  start["case"] = to_string(seen.value);
-  start["digest"] = fmt::format("{:08x}", seen.digest);
+  Json start =
+      json_line("inspect", {{"case", to_string(seen.value)},
+                            {"digest", fmt::format("{:08x}", seen.digest)}});
   if (!seen.kernel.empty()) start["kernel"] = seen.kernel;
-  std::string out = json_text(start) + "\n" + stage_lines(seen.movie.stages);
+  std::string out = line_of(start) + stage_lines(seen.movie.stages);
   if (seen.view) out += kernel_lines(seen);
   for (int64_t head = 0; has_weights(seen) && head < seen.value.shape.H;
        ++head) {
@@ -126,12 +120,13 @@ std::string inspection_json(const Inspection& seen) {
       out += weights_line(seen, head, "kernel", actual_map(seen, head));
   }
   if (!seen.view) return out;
-  Json end = json_line("inspect_end");
-  end["weights_from"] = seen.view->weights_from;
   const KernelStage* parts = seen.view->parts_at();
-  end["parts_at"] = parts == nullptr ? Json(nullptr) : Json(parts->name);
-  end["exit"] = static_cast<int>(seen.view->exit_code());
-  return out + json_text(end) + "\n";
+  return out + line_of(json_line(
+                   "inspect_end",
+                   {{"weights_from", seen.view->weights_from},
+                    {"parts_at",
+                     parts == nullptr ? Json(nullptr) : Json(parts->name)},
+                    {"exit", static_cast<int>(seen.view->exit_code())}}));
 }
 
 }  // namespace qkvet::cli

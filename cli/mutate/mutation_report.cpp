@@ -10,6 +10,7 @@
 #include "cli/terminal/report.h"
 #include "core/base/read_file.h"
 #include "report/json_fields.h"
+#include "report/json_lines.h"
 #include "report/lines.h"
 
 namespace qkvet::cli {
@@ -264,30 +265,30 @@ std::string mutation_json(const MutationWords& words, const MutationRun& run,
     Json line = with_fields({{"type", "mutant"}}, record);
     if (const auto why = explained.find(record.id); why != explained.end())
       line["explained"] = why->second;
-    out += json_text(line) + "\n";
+    out += line_of(line);
   }
   const Counts counts = count(run);
-  Json end;
-  end["type"] = "summary";
-  end["schema"] = kSchema;
-  end["source"] = words.selection.sources[0];
-  end["generated"] = run.generated;
-  end["mutants"] = counts.all;
-  end["invalid"] = counts.invalid;
-  end["same_code"] = counts.same;
-  end["twins"] = counts.twins;
-  end["killed"] = counts.killed;
-  end["survived"] = counts.survived;
-  end["score"] = counts.judged() == 0 ? Json(nullptr) : Json(counts.score());
-  end["seed"] = words.run.seed;
-  end["cases"] = words.run.cases;
-  end["first_killed_by"] = Json::object();
-  for (const auto& [name, times] : killers(run))
-    end["first_killed_by"][name] = times;
-  end["interrupted"] = run.interrupted;
-  end["seconds"] = run.wall_seconds;
-  end["exit"] = static_cast<int>(mutation_exit(run, explained));
-  return out + json_text(end) + "\n";
+  Json first = Json::object();
+  for (const auto& [name, times] : killers(run)) first[name] = times;
+  return out +
+         line_of({{"type", "summary"},
+                  {"schema", kSchema},
+                  {"source", words.selection.sources[0]},
+                  {"generated", run.generated},
+                  {"mutants", counts.all},
+                  {"invalid", counts.invalid},
+                  {"same_code", counts.same},
+                  {"twins", counts.twins},
+                  {"killed", counts.killed},
+                  {"survived", counts.survived},
+                  {"score",
+                   counts.judged() == 0 ? Json(nullptr) : Json(counts.score())},
+                  {"seed", words.run.seed},
+                  {"cases", words.run.cases},
+                  {"first_killed_by", first},
+                  {"interrupted", run.interrupted},
+                  {"seconds", run.wall_seconds},
+                  {"exit", static_cast<int>(mutation_exit(run, explained))}});
 }
 
 }  // namespace qkvet::cli

@@ -117,48 +117,37 @@ std::string repair_text(const RepairWords& words, const RepairRun& run,
 
 std::string repair_json(const RepairWords& words, const RepairRun& run) {
   std::string out;
-  for (const RepairEdit& edit : run.edits) {
-    Json line;
-    line["type"] = "edit";
-    line["id"] = edit.id;
-    line["operation"] = edit.operation;
-    line["line"] = edit.line;
-    line["diff"] = edit.diff;
-    line["mends"] = edit.mends;
-    line["conforms"] = edit.conforms;
-    line["checked"] = edit.checked;
-    line["fails"] = edit.fails;
-    out += json_text(line) + "\n";
-  }
-  Json end;
-  end["type"] = "summary";
-  end["schema"] = kSchema;
-  end["source"] = words.selection.sources[0];
-  end["failing"] = Json::array();
-  for (const FailingCase& one : run.failing) {
-    Json row;
-    row["law"] = one.law->id;
-    row["case"] = to_string(one.value);
-    end["failing"].push_back(row);
-  }
-  end["asked_failing"] = run.asked_failing;
-  end["asked_passing"] = run.asked_passing;
-  end["lines"] = Json::array();
-  for (const LineCount& one : run.lines) {
-    Json row;
-    row["line"] = one.line;
-    row["failing"] = one.failing;
-    row["passing"] = one.passing;
-    end["lines"].push_back(row);
-  }
-  end["edits"] = run.generated;
-  end["tried"] = run.tried;
-  end["repairs"] = repairs_in(run);
-  end["interrupted"] = run.interrupted;
-  end["out_of_time"] = run.out_of_time;
-  end["seconds"] = run.wall_seconds;
-  end["exit"] = static_cast<int>(repair_exit(run));
-  return out + json_text(end) + "\n";
+  for (const RepairEdit& edit : run.edits)
+    out += line_of({{"type", "edit"},
+                    {"id", edit.id},
+                    {"operation", edit.operation},
+                    {"line", edit.line},
+                    {"diff", edit.diff},
+                    {"mends", edit.mends},
+                    {"conforms", edit.conforms},
+                    {"checked", edit.checked},
+                    {"fails", edit.fails}});
+  Json failing = Json::array(), lines = Json::array();
+  for (const FailingCase& one : run.failing)
+    failing.push_back({{"law", one.law->id}, {"case", to_string(one.value)}});
+  for (const LineCount& one : run.lines)
+    lines.push_back({{"line", one.line},
+                     {"failing", one.failing},
+                     {"passing", one.passing}});
+  return out + line_of({{"type", "summary"},
+                        {"schema", kSchema},
+                        {"source", words.selection.sources[0]},
+                        {"failing", failing},
+                        {"asked_failing", run.asked_failing},
+                        {"asked_passing", run.asked_passing},
+                        {"lines", lines},
+                        {"edits", run.generated},
+                        {"tried", run.tried},
+                        {"repairs", repairs_in(run)},
+                        {"interrupted", run.interrupted},
+                        {"out_of_time", run.out_of_time},
+                        {"seconds", run.wall_seconds},
+                        {"exit", static_cast<int>(repair_exit(run))}});
 }
 
 }  // namespace qkvet::cli

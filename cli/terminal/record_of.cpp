@@ -243,7 +243,7 @@ Tally counts_in(const Cell& cell) {
   out.sharpness = cell.sharpness;
   out.warned = cell.warned;
   out.warning = {cell.warning, cell.warning_number};
-  out.reason.text = cell.reason;
+  out.reason = {.text = cell.reason, .about = cell.about};
   out.refusal.text = cell.refusal;
   return out;
 }
@@ -267,7 +267,6 @@ ResultLine line_of_result(const ReportInput& input, const KernelResult& kernel,
   out.kernel = kernel.kernel.judged.info.name;
   out.law = cell.law->id;
   out.verdict = row_verdict(cell.verdict, cell.crashed());
-  out.undeclared = is_undeclared(cell);
   out.counts = counts_in(cell);
   if (cell.failure) out.failure = line_of_failure(input, kernel, *cell.failure);
   for (const Failure& other : cell.others)

@@ -25,8 +25,6 @@ bool asks_whole_plan(const ReportInput& input);
 Texts not_judged(const ReportInput& input);
 // The assumption in the spelling of a file of dialect fields: "base2".
 std::string assumed_word(const JudgedKernel& judged, const Assumption& one);
-// Whether the law needs something that the kernel declares not to have.
-bool is_undeclared(const Cell& cell);
 
 // The content of a report, and its style.
 struct Shown {

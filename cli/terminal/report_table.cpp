@@ -39,10 +39,9 @@ std::vector<Group> grouped_by_reason(const Results& results) {
   return groups;
 }
 
-// The reason of a law that compares calls: "the first call is wrong by itself".
-// Beside the failure of that call it is no news.
+// Beside the failure of the other call it is no news.
 bool repeats_a_failure(const ResultLine& result) {
-  return result.counts.reason.text.ends_with(" is wrong by itself");
+  return result.counts.reason.about == About::kOtherCall;
 }
 
 // Why laws have no verdict, below a kernel's line.
@@ -54,7 +53,7 @@ std::string kernel_notes(const Results& results, const ReportStyle& style) {
   const bool fails = counts_of(results).failed() > 0;
   for (const ResultLine* result : results)
     if (!is_failing(result->verdict) &&
-        result->verdict != RowVerdict::kPassed && !result->undeclared &&
+        result->verdict != RowVerdict::kPassed && !result->is_undeclared() &&
         !(fails && repeats_a_failure(*result)))
       other.push_back(result);
   std::string out;
@@ -144,16 +143,6 @@ std::string some_of(const std::vector<std::string>& words, size_t width) {
   return out;
 }
 
-// The reasons are those of the laws and of core/capability/capability.h; any
-// other reason, such as a refusal by supports(), is printed in full.
-bool is_undeclared(const Cell& cell) {
-  if (cell.verdict != Verdict::kUnsupported) return false;
-  for (const char* word : {"declare", "is not offered", "is not returned",
-                           "returns no", "takes no"})
-    if (cell.reason.find(word) != std::string::npos) return true;
-  return false;
-}
-
 std::string kernel_table(const Shown& shown) {
   const RunRecord& record = shown.record;
   const ReportStyle& style = shown.style;
@@ -197,7 +186,7 @@ std::string law_table(const Shown& shown) {
   for (const KernelLine& kernel : record.kernels) {
     Results undeclared;
     for (const ResultLine* result : record.results_of(kernel)) {
-      if (result->undeclared) {
+      if (result->is_undeclared()) {
         undeclared.push_back(result);
         continue;
       }

@@ -14,11 +14,13 @@
 namespace qkvet::cli::report_test {
 namespace {
 
-Cell cell(const char* law, Verdict verdict, const std::string& reason = "") {
+Cell cell(const char* law, Verdict verdict, const std::string& reason = "",
+          About about = About::kOther) {
   Cell made;
   made.law = find_law(law);
   made.verdict = verdict;
   made.reason = reason;
+  made.about = about;
   if (verdict == Verdict::kPassed || verdict == Verdict::kFailed)
     made.checked = 1500;
   made.worst_ratio = verdict == Verdict::kPassed ? 0.5 : 0;
@@ -85,9 +87,10 @@ TEST(Report, AKernelIsALine) {
   made.add("mine/fast",
            {cell("weights_sum_to_one", Verdict::kPassed),
             cell("agrees_with_oracle", Verdict::kPassed),
-            cell("page_size_changes_nothing", Verdict::kUnsupported, kNoPages),
+            cell("page_size_changes_nothing", Verdict::kUnsupported, kNoPages,
+                 About::kDeclaration),
             cell("page_placement_changes_nothing", Verdict::kUnsupported,
-                 kNoPages)});
+                 kNoPages, About::kDeclaration)});
   made.add("mine/slow", {cell("agrees_with_oracle", Verdict::kPassed)});
   const std::string text = made.text();
   EXPECT_EQ(line_with(text, "kernel  "),
@@ -108,8 +111,9 @@ TEST(Report, AKernelIsALine) {
 
 // The failure of the first call is enough.
 TEST(Report, ALawOfManyCallsThatGaveUpIsNoNewsBesideAFailure) {
-  const Cell gave_up = cell("calls_before_change_nothing", Verdict::kGaveUp,
-                            "the first call is wrong by itself");
+  const Cell gave_up =
+      cell("calls_before_change_nothing", Verdict::kGaveUp,
+           "the first call is wrong by itself", About::kOtherCall);
   for (const Verdict other : {Verdict::kPassed, Verdict::kFailed}) {
     Made made;
     made.add("mine/fast", {cell("agrees_with_oracle", other), gave_up});
@@ -122,9 +126,10 @@ TEST(Report, LawByLawWhatIsNotDeclaredStandsOncePerKernel) {
   Made made;
   made.add("mine/fast",
            {cell("agrees_with_oracle", Verdict::kPassed),
-            cell("page_size_changes_nothing", Verdict::kUnsupported, kNoPages),
+            cell("page_size_changes_nothing", Verdict::kUnsupported, kNoPages,
+                 About::kDeclaration),
             cell("page_placement_changes_nothing", Verdict::kUnsupported,
-                 kNoPages)});
+                 kNoPages, About::kDeclaration)});
   const std::string text = made.text({.verbose = true});
   EXPECT_TRUE(has(line_with(text, "agrees_with_oracle"), "passed")) << text;
   EXPECT_EQ(line_with(text, kNoPages),
@@ -227,6 +232,19 @@ TEST(Report, ManyReasonsAreNotAllShown) {
   EXPECT_FALSE(has(made.text(), "vacuous in 6 elements"));
   line_with(made.text(), "and 3 more such lines (--verbose)");
   EXPECT_TRUE(has(made.text({.verbose = true}), "vacuous in 8 elements"));
+}
+
+// Only a declaration hides a law from these lines: the words of a kernel do
+// not.
+TEST(Report, AKernelsOwnRefusalIsShownWhateverItsWordsAre) {
+  constexpr const char* kWords = "supports(): takes no bias, as declared";
+  for (const About about : {About::kKernel, About::kDeclaration}) {
+    Made made;
+    made.add("mine/fast",
+             {cell("agrees_with_oracle", Verdict::kPassed),
+              cell("rows_stay_in_hull", Verdict::kUnsupported, kWords, about)});
+    EXPECT_EQ(has(made.text(), kWords), about == About::kKernel);
+  }
 }
 
 TEST(Report, AKernelThatCannotRunSaysWhy) {
@@ -390,7 +408,7 @@ TEST(Report, LessThanHalfOfItsCasesIsNoPass) {
   EXPECT_TRUE(has(made.text(), "PASSED")) << made.text();
   // A law that is not declared is not counted.
   cells[1] = cell("rows_stay_in_hull", Verdict::kUnsupported,
-                  "a rotation (RoPE) is not declared");
+                  "a rotation (RoPE) is not declared", About::kDeclaration);
   cells[1].planned = 1500;
   cells[0].planned = 2000;
   cells[1].checked = 0;

@@ -302,6 +302,7 @@ struct CallOutcome {
   CallStatus status = CallStatus::kDone;
   std::string text;           // the kernel's reason, or what the signal was
   bool on_device = false;     // the tensors were in memory of a CUDA device
+  bool undeclared = false;    // kUnsupported: by the declaration
   bool asked_kernel = false;  // the kernel itself was reached
   bool gave_reason = false;   // the kernel refused, and gave its reason
   std::string output;         // last lines that a crashed kernel printed

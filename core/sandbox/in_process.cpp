@@ -77,7 +77,8 @@ bool InProcess::admit(int number, int slot, const KernelCall& call,
                       CallOutcome* outcome) {
   const KernelInfo& info = kernels_[static_cast<size_t>(number)];
   outcome->status = CallStatus::kUnsupported;
-  if (!capability_allows(info, call, &outcome->text)) return false;
+  outcome->undeclared = !capability_allows(info, call, &outcome->text);
+  if (outcome->undeclared) return false;
   if (!plan_call(call, info, plan, &outcome->text) ||
       !arena_->prepare(slot, *plan, call, &outcome->text))
     return false;

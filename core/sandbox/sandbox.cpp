@@ -243,11 +243,10 @@ bool Sandbox::admit(const KernelCall& call, int slot, CallPlan* plan,
                     CallOutcome* outcome) {
   if (!story_.goes_on(kernel_, call, outcome)) return false;
   outcome->status = CallStatus::kUnsupported;
-  bool good = capability_allows(info(), call, &outcome->text);
-  if (good) {
-    good = plan_call(call, info(), plan, &outcome->text) &&
-           arena_->prepare(slot, *plan, call, &outcome->text);
-  }
+  outcome->undeclared = !capability_allows(info(), call, &outcome->text);
+  const bool good = !outcome->undeclared &&
+                    plan_call(call, info(), plan, &outcome->text) &&
+                    arena_->prepare(slot, *plan, call, &outcome->text);
   if (good)
     story_.made(kernel_, call, plan);
   else

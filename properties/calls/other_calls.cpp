@@ -504,6 +504,7 @@ Judgement judge_calls_before(const JudgeInput& input) {
     judgement = {};
     judgement.verdict = Verdict::kGaveUp;
     judgement.reason = "the call is wrong by itself";
+    judgement.about = About::kOtherCall;
     return judgement;
   }
   const size_t pairs = input.calls.size() / 2;

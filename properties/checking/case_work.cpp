@@ -281,35 +281,30 @@ std::optional<Judgement> CaseWork::settled(const JudgedKernel& kernel) {
   Judgement judgement;
   judgement.verdict = Verdict::kUnsupported;
   judgement.reason = not_judged_reason(value_);
+  if (!judgement.reason.empty()) return judgement;
+  judgement.about = About::kDeclaration;
   const SubjectRow& subject = subject_row(law_->domain.subject);
-  if (judgement.reason.empty() && !subject.is_declared(kernel.info))
-    judgement.reason = subject.missing;
+  if (!subject.is_declared(kernel.info)) judgement.reason = subject.missing;
   if (judgement.reason.empty() && law_->domain.plans && !kernel.info.has_plan)
     judgement.reason = kNoPlans;
   if (judgement.reason.empty() && subject.is_gradient)
     judgement.reason =
         gradient_not_derived(kernel.model, value_.dropout.has_value());
+  const bool fits = value_.subject() == subject.subject && is_case_of_law();
+  if (judgement.reason.empty() && fits)
+    judgement.reason = plan_for(kernel).unsupported;
   if (!judgement.reason.empty()) return judgement;
-  if (value_.subject() != subject.subject) {
-    judgement.verdict = Verdict::kGaveUp;
+  judgement.verdict = Verdict::kGaveUp;
+  judgement.about = About::kOther;
+  if (value_.subject() != subject.subject)
     judgement.reason = "the law is about something else than this case";
-    return judgement;
-  }
-  if (!is_case_of_law()) {
-    judgement.verdict = Verdict::kGaveUp;
+  else if (!fits)
     judgement.reason = std::string("the law needs: ") + law_->precondition;
-    return judgement;
-  }
-  const Plan& plan = plan_for(kernel);
-  if (!plan.unsupported.empty()) {
-    judgement.reason = plan.unsupported;
-    return judgement;
-  }
-  judgement.reason = plan.not_applicable;
+  else
+    judgement.reason = plan_for(kernel).not_applicable;
   if (judgement.reason.empty() && subject.unsettled != nullptr)
     judgement.reason = subject.unsettled(value_, kernel.info);
   if (judgement.reason.empty()) return std::nullopt;
-  judgement.verdict = Verdict::kGaveUp;
   return judgement;
 }
 

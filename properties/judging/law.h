@@ -152,12 +152,19 @@ enum class FailureKind : uint8_t {
   kHang     // the kernel hung or took all memory: the same, but slow
 };
 
+// What a reason is about, where that decides more than its text.
+enum class About : uint8_t {
+  kOther,
+  kDeclaration,  // with Unsupported: it is not declared
+  kKernel,       // with Unsupported: the kernel refused a call that it declares
+  kOtherCall     // with GaveUp: a call that is compared is wrong by itself
+};
+
 struct Judgement {
   Verdict verdict = Verdict::kPassed;
   FailureKind kind = FailureKind::kLaw;  // with Failed
-  std::string reason;  // for every verdict but Passed and Failed
-  // With Unsupported: the kernel itself refused a call that it declares.
-  bool by_kernel = false;
+  std::string reason;           // for every verdict but Passed and Failed
+  About about = About::kOther;  // the reason
   // With Passed: a number exceeds the bound of a precision that was not
   // measured, but not that of doubted().
   std::string warning;

@@ -78,10 +78,9 @@ Judgement not_run(Verdict verdict, const std::string& reason) {
   return judgement;
 }
 
-// Without a declaration that rules the call out.
-Judgement refused_by_kernel(const CallOutcome& outcome) {
+Judgement refused(const CallOutcome& outcome) {
   Judgement judgement = not_run(Verdict::kUnsupported, outcome.text);
-  judgement.by_kernel = outcome.asked_kernel;
+  judgement.about = refusal_is_about(outcome);
   return judgement;
 }
 
@@ -175,9 +174,9 @@ std::optional<Judgement> judge_outcome(const PlannedCall& planned,
       // own refusal is required.
       if (planned.expects_refusal && !outcome.asked_kernel &&
           !outcome.gave_reason)
-        return not_run(Verdict::kUnsupported, outcome.text);
+        return refused(outcome);
       if (planned.expects_refusal || planned.only_between) return std::nullopt;
-      return refused_by_kernel(outcome);
+      return refused(outcome);
     case CallStatus::kUnavailable:
       return not_run(Verdict::kUnsupported, outcome.text);
     case CallStatus::kRefused:

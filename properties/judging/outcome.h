@@ -11,6 +11,13 @@ namespace qkvet::properties {
 
 // A verdict if the call did not end as it should: refused, crashed, forbidden
 // accesses, missing writes. Nullopt if the law may judge.
+// The reason of a call that was not supported.
+inline About refusal_is_about(const CallOutcome& outcome) {
+  return outcome.undeclared     ? About::kDeclaration
+         : outcome.asked_kernel ? About::kKernel
+                                : About::kOther;
+}
+
 std::optional<Judgement> judge_outcome(const PlannedCall& planned,
                                        const CallOutcome& outcome);
 

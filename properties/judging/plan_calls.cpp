@@ -105,6 +105,7 @@ bool is_right_by_itself(const JudgeInput& input, size_t n,
   if (own.verdict != Verdict::kFailed) return true;
   judgement.verdict = Verdict::kGaveUp;
   judgement.reason = "the run of a new plan is wrong by itself";
+  judgement.about = About::kOtherCall;
   return false;
 }
 

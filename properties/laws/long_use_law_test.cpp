@@ -139,7 +139,7 @@ TEST(RefusalsDependOnForm, AcceptsThatAFormIsRefused) {
   const Judgement judgement =
       check(kForm, kCase, refuses, FakeExecutor::under_test().judged);
   EXPECT_EQ(judgement.verdict, Verdict::kUnsupported);
-  EXPECT_TRUE(judgement.by_kernel);
+  EXPECT_EQ(judgement.about, About::kKernel);
   EXPECT_EQ(judgement.reason, "unsupported data");
 }
 

@@ -145,6 +145,7 @@ Judgement judge_long_use(const JudgeInput& input) {
   if (judge_group(input, 0, size).verdict == Verdict::kFailed) {
     judgement.verdict = Verdict::kGaveUp;
     judgement.reason = "the first call is wrong by itself";
+    judgement.about = About::kOtherCall;
     return judgement;
   }
   int64_t made = 1;

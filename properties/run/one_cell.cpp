@@ -8,6 +8,7 @@ Cell one_cell(const Law& law, const Judgement& judgement, double seconds) {
   cell.law = &law;
   cell.verdict = judgement.verdict;
   cell.reason = judgement.reason;
+  cell.about = judgement.about;
   cell.checked = judgement.compared > 0 ? 1 : 0;
   cell.elements.compared = judgement.compared;
   cell.elements.vacuous = judgement.vacuous;

@@ -5,6 +5,7 @@
 
 #include "properties/calls/subject_calls.h"
 #include "properties/judging/compare.h"
+#include "properties/judging/outcome.h"
 
 namespace qkvet::properties {
 namespace {
@@ -70,7 +71,7 @@ Judgement judge_other_values(const JudgeInput& input) {
   if (refused != input.calls.end() && taken == input.calls.end()) {
     judgement.verdict = Verdict::kUnsupported;
     judgement.reason = refused->outcome->text;
-    judgement.by_kernel = refused->outcome->asked_kernel;
+    judgement.about = refusal_is_about(*refused->outcome);
     return judgement;
   }
   judgement.compared = std::ssize(input.calls);

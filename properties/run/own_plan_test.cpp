@@ -30,10 +30,10 @@ class Library : public Executor {
     for (const KernelCall& call : calls) {
       CallOutcome refused;
       refused.status = CallStatus::kUnsupported;
-      out.push_back(capability_allows(infos_[static_cast<size_t>(kernel)], call,
-                                      &refused.text)
-                        ? computes_.run(0, {&call, 1})[0]
-                        : refused);
+      refused.undeclared = !capability_allows(
+          infos_[static_cast<size_t>(kernel)], call, &refused.text);
+      out.push_back(refused.undeclared ? refused
+                                       : computes_.run(0, {&call, 1})[0]);
     }
     return out;
   }

@@ -654,8 +654,10 @@ RunResult Runner::result() {
       if (!asks(k, l)) {
         cell.verdict = Verdict::kUnsupported;
         cell.reason = own(k).needs[l];
+        cell.about = About::kDeclaration;
       } else if (!has_ended(k) && never_fitted(k, l)) {
         cell.verdict = Verdict::kGaveUp;
+        cell.about = About::kOther;
         cell.reason =
             std::to_string(cell.unsupported) +
             " cases were drawn, and none is as declared: " + cell.reason;
@@ -761,7 +763,7 @@ bool Runner::never_fitted(size_t kernel, size_t law) {
   const size_t cell = cell_index(kernel, law);
   const Tally& tally = total_[cell];
   if (!replaces_refused() || tally.checked > 0 || tally.refused > 0 ||
-      !is_undeclared_text(tally.unsupported_for.text))
+      tally.unsupported_for.about != About::kDeclaration)
     return false;
   std::optional<bool>& known = never_fitted_[cell];
   if (!known)

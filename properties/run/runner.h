@@ -140,7 +140,8 @@ struct Elements {
 struct Cell {
   const Law* law = nullptr;
   Verdict verdict = Verdict::kGaveUp;
-  std::string reason;  // for every verdict but Passed and Failed
+  std::string reason;           // for every verdict but Passed and Failed
+  About about = About::kOther;  // the reason
   // Its cases of the plan, however many are refused; 0: it is not run.
   int64_t planned = 0;
   int64_t checked = 0;  // cases with a comparison that could have failed

@@ -28,7 +28,7 @@ void keep_lower(std::optional<std::pair<int64_t, Case>>& kept,
 void keep_telling(NumberedText& kept, const NumberedText& other) {
   if (other.text.empty()) return;
   const auto order = [](const NumberedText& one) {
-    return std::pair(is_undeclared_text(one.text), one.number);
+    return std::pair(one.about == About::kDeclaration, one.number);
   };
   if (!kept.text.empty() && order(kept) <= order(other)) return;
   kept = other;
@@ -68,11 +68,11 @@ void keep_emptiest(Elements& kept, const Elements& other) {
 
 // The verdict of a cell that has no failure.
 Verdict quiet_verdict(const Tally& tally, const std::string& mistrust,
-                      std::string& reason) {
-  reason = tally.reason.text;
+                      NumberedText& reason) {
+  reason = tally.reason;
   if (tally.checked == 0 && tally.unsupported > 0) {
     // Cases by which no kernel can be judged are no reason.
-    reason = tally.unsupported_for.text;
+    reason = tally.unsupported_for;
     return Verdict::kUnsupported;
   }
   if (tally.checked == 0) return Verdict::kGaveUp;
@@ -81,25 +81,22 @@ Verdict quiet_verdict(const Tally& tally, const std::string& mistrust,
   if (static_cast<double>(said.vacuous) >
       kMostVacuous * static_cast<double>(all)) {
     const bool of_nan = 2 * said.both_nan > said.vacuous;
-    reason =
+    reason = {};
+    reason.text =
         of_nan
             ? "both calls answer NaN for " + std::to_string(said.both_nan)
             : "the bound is uninformative for " + std::to_string(said.vacuous);
-    reason += " of " + std::to_string(all) + " elements";
+    reason.text += " of " + std::to_string(all) + " elements";
     return Verdict::kMistrusted;
   }
   if (!mistrust.empty()) {
-    reason = mistrust;
+    reason = {mistrust};
     return Verdict::kMistrusted;
   }
   return Verdict::kPassed;
 }
 
 }  // namespace
-
-bool is_undeclared_text(const std::string& reason) {
-  return reason.ends_with("is not declared");
-}
 
 Elements& Elements::operator-=(const Elements& other) {
   compared -= other.compared;
@@ -136,13 +133,15 @@ void add_judgement(Tally& tally, int64_t number, const Case& value,
   if (judgement.verdict == Verdict::kUnsupported) {
     ++tally.unsupported;
     // Added cases do not count towards the plan's number, also if refused.
-    tally.refused += judgement.by_kernel && !added;
-    if (judgement.by_kernel) keep_lower(tally.refused_case, {number, value});
+    tally.refused += judgement.about == About::kKernel && !added;
+    if (judgement.about == About::kKernel)
+      keep_lower(tally.refused_case, {number, value});
     keep_first(tally.refusal, {judgement.reason, number});
-    keep_telling(tally.unsupported_for, {judgement.reason, number});
+    keep_telling(tally.unsupported_for,
+                 {judgement.reason, number, judgement.about});
   }
   if (judgement.verdict == Verdict::kGaveUp) ++tally.not_applicable;
-  keep_telling(tally.reason, {judgement.reason, number});
+  keep_telling(tally.reason, {judgement.reason, number, judgement.about});
   tally.warned += judgement.warning.empty() ? 0 : 1;
   keep_first(tally.warning, {judgement.warning, number});
 }
@@ -217,8 +216,11 @@ Cell cell_of(const Tally& tally, std::vector<Failure> failures,
     failures.erase(failures.begin());
     cell.others = std::move(failures);
   }
-  cell.verdict = cell.failure ? Verdict::kFailed
-                              : quiet_verdict(tally, mistrust, cell.reason);
+  NumberedText reason;
+  cell.verdict =
+      cell.failure ? Verdict::kFailed : quiet_verdict(tally, mistrust, reason);
+  cell.reason = reason.text;
+  cell.about = reason.about;
   return cell;
 }
 

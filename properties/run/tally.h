@@ -30,6 +30,7 @@ struct Candidate {
 struct NumberedText {
   std::string text;
   int64_t number = 0;
+  About about = About::kOther;  // of a reason
 };
 
 struct Tally {
@@ -66,9 +67,6 @@ void keep_first(std::optional<Candidate>& kept,
 // Adds `part` to `sum` and empties it. The lowest case numbers decide which
 // failures and which reason are kept, so that threads do not.
 void merge(Tally& sum, Tally& part);
-
-// Whether a refusal is that something in the case is not declared.
-bool is_undeclared_text(const std::string& reason);
 
 // How many refused cases other cases have to replace: undeclared ones, and
 // those that the kernel refuses without such a declaration. `share`: its cases

@@ -149,6 +149,7 @@ TEST(Trust, WhatIsNotDeclaredIsSaidBesideCasesThatSayNothing) {
   Judgement refused, empty;
   refused.verdict = Verdict::kUnsupported;
   refused.reason = "pages (block_table) is not declared";
+  refused.about = About::kDeclaration;
   empty.verdict = Verdict::kGaveUp;
   empty.reason = "the pages are the largest already";
   Tally tally, part;
@@ -160,6 +161,26 @@ TEST(Trust, WhatIsNotDeclaredIsSaidBesideCasesThatSayNothing) {
   const Cell cell = cell_of(tally, {}, "");
   EXPECT_EQ(cell.verdict, Verdict::kUnsupported);
   EXPECT_EQ(cell.reason, refused.reason);
+}
+
+// Such as a machine without the kernel's instructions. Neither singular nor
+// plural of the text decides.
+TEST(Trust, AnotherReasonCountsBeforeADeclaration) {
+  for (const char* text :
+       {"a mask is not declared", "lengths are not declared"})
+    for (const bool first : {true, false}) {
+      Judgement undeclared, unavailable;
+      undeclared.verdict = unavailable.verdict = Verdict::kUnsupported;
+      undeclared.reason = text;
+      undeclared.about = About::kDeclaration;
+      unavailable.reason = "the CPU has no AVX9";
+      Tally tally;
+      add_judgement(tally, first ? 1 : 2, Case{}, undeclared, 0);
+      add_judgement(tally, first ? 2 : 1, Case{}, unavailable, 0);
+      const Cell cell = cell_of(tally, {}, "");
+      EXPECT_EQ(cell.reason, unavailable.reason) << text;
+      EXPECT_EQ(cell.about, About::kOther);
+    }
 }
 
 TEST(Sharpness, AQuarterOfAPowerOfTwoIsAClass) {

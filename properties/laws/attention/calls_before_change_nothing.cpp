@@ -165,6 +165,7 @@ Judgement wrong_by_itself(const std::string& call) {
   Judgement judgement;
   judgement.verdict = Verdict::kGaveUp;
   judgement.reason = call + " is wrong by itself";
+  judgement.about = About::kOtherCall;
   return judgement;
 }
 
