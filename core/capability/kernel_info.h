@@ -44,6 +44,7 @@ inline constexpr FlagWord kFlagWords[] = {
     {"alignment_invariant", QKVET_FLAG_ALIGNMENT_INVARIANT},
     {"layout_invariant", QKVET_FLAG_LAYOUT_INVARIANT},
     {"batch_invariant", QKVET_FLAG_BATCH_INVARIANT},
+    {"batch_mates_invariant", QKVET_FLAG_BATCH_MATES_INVARIANT},
     {"row_invariant", QKVET_FLAG_ROW_INVARIANT},
     {"head_order_invariant", QKVET_FLAG_HEAD_ORDER_INVARIANT},
     {"threads_invariant", QKVET_FLAG_THREADS_INVARIANT},

@@ -300,12 +300,17 @@ qkvet_status forward(const qkvet_kernel* self, qkvet_context* context,
   });
 }
 
-constexpr qkvet_capabilities kCapabilities =
-    with_paths(kAllListsCapabilities, {{QKVET_AXIS_TK, kTileKeys},
-                                       {QKVET_AXIS_TK, kPanel},
-                                       {QKVET_AXIS_TQ, kMicroRows},
-                                       {QKVET_AXIS_TQ, kBlockRows},
-                                       {QKVET_AXIS_DV, kPanel}});
+// Each sequence is packed and computed alone.
+constexpr qkvet_capabilities kCapabilities = [] {
+  qkvet_capabilities c =
+      with_paths(kAllListsCapabilities, {{QKVET_AXIS_TK, kTileKeys},
+                                         {QKVET_AXIS_TK, kPanel},
+                                         {QKVET_AXIS_TQ, kMicroRows},
+                                         {QKVET_AXIS_TQ, kBlockRows},
+                                         {QKVET_AXIS_DV, kPanel}});
+  c.flags |= QKVET_FLAG_BATCH_MATES_INVARIANT;
+  return c;
+}();
 
 constexpr qkvet_kernel make() {
   qkvet_kernel kernel = plain_kernel(

@@ -114,6 +114,29 @@ constexpr qkvet_capabilities kF32AndF16 =
     claiming(capabilities_with(kAllOptions, {kF32, kF16}),
              QKVET_FLAG_OTHER_DATA_INVARIANT);
 
+// ---- Lengths
+
+// Keys in parts where a sequence is long: by its own keys alone.
+template <class Hooks>
+struct RowsByOwnKeys : OptionRows<Hooks> {
+  using typename OptionRows<Hooks>::Memory;
+
+  static void row(const ForwardCall& call, RowAt at, Memory* memory) {
+    if (call.keys <= kLongFrom) {
+      OptionRows<Hooks>::row(call, at, memory);
+      return;
+    }
+    typename SplitRows<SplitHooks>::Memory split = {memory->weights,
+                                                    memory->max};
+    SplitRows<SplitHooks>::row(call, at, &split);
+  }
+  static constexpr int64_t kLongFrom = 4;
+};
+
+constexpr qkvet_capabilities kBatchChangesNothing = claiming(
+    kF32With<kAllOptions & ~QKVET_OPTION_ROPE>,
+    kOwnClaims | QKVET_FLAG_BATCH_INVARIANT | QKVET_FLAG_BATCH_MATES_INVARIANT);
+
 // ---- Dropout, and requests -------------------------------------------------
 
 // Dropout has a kernel of its own; with p = 0 and no requested mask the usual
@@ -348,6 +371,10 @@ QKVET_CONTROL(f16_scores_where_aligned,
 QKVET_CONTROL(deterministic_where_asked,
               "another path every other time, unless the same bits are wanted",
               kTwoWays<forward_as_asked, kOwnRowsAlone>);
+
+QKVET_CONTROL(split_by_own_length, "keys in two parts in long sequences alone",
+              kernel_of(OptionsKernel<OptionHooks, RowsByOwnKeys>::forward,
+                        &kNothingDeclared, &kBatchChangesNothing));
 
 QKVET_CONTROL(
     dropout_path, "another path where a mask is returned",

@@ -6,6 +6,7 @@
 
 #include "impl/faulty/kernels.h"
 #include "impl/skeletons/option_rows.h"
+#include "impl/skeletons/tile.h"
 
 namespace qkvet::impl {
 
@@ -121,9 +122,10 @@ QKVET_FAULT(flushed_before_merge, kSplitFault<FlushedBeforeMerge>) = {
     .killed_by = {"weights_sum_to_one", "agrees_with_oracle"},
 };
 
+template <uint64_t kOptions>
 constexpr qkvet_capabilities kClaimsSameBits = [] {
-  qkvet_capabilities c = kF32With<0>;
-  c.flags |= QKVET_FLAG_BATCH_INVARIANT;
+  qkvet_capabilities c = kF32With<kOptions>;
+  c.flags |= QKVET_FLAG_BATCH_INVARIANT | QKVET_FLAG_BATCH_MATES_INVARIANT;
   return c;
 }();
 
@@ -145,7 +147,7 @@ struct RowsByBatch : OptionRows<Hooks> {
 };
 QKVET_FAULT(odd_batch_splits_keys,
             kForwardFault<OptionsKernel<OptionHooks, RowsByBatch>::forward,
-                          &kClaimsSameBits, &kSplitHooksPrecision>) = {
+                          &kClaimsSameBits<0>, &kSplitHooksPrecision>) = {
     .when = "B > 2 && B % 2 == 1 && Tk > 1",
     .cause = "batch elements are computed in pairs, and the last of an odd "
              "batch splits its keys in two: the sums differ in order",
@@ -153,6 +155,41 @@ QKVET_FAULT(odd_batch_splits_keys,
            "the same bits",
     .source = "pegainfer-project/pegainfer#613",
     .killed_by = {"permuted_members_permute_output"},
+};
+
+// The longest sequence of a batch picks the algorithm of all of them: both are
+// right.
+qkvet_status forward_by_longest(const qkvet_kernel* self,
+                                qkvet_context* context,
+                                const qkvet_forward_args* args,
+                                const qkvet_exec* exec, qkvet_text* why) {
+  ForwardCall call;
+  QKVET_TRY(read_forward(self, args, &call, why));
+  QKVET_TRY(check_lengths(call, why));
+  int64_t longest = 0;
+  const int64_t members = call.options.has_lengths() ? member_count(call) : 0;
+  for (int64_t n = 0; n < members; ++n) {
+    longest = std::max(longest, member_of(call, n).keys);
+  }
+  const auto forward = longest > tile()
+                           ? OptionsKernel<SplitHooks, SplitRows>::forward
+                           : OptionsKernel<OptionHooks>::forward;
+  return forward(self, context, args, exec, why);
+}
+QKVET_FAULT(
+    longest_mate_splits_keys,
+    kForwardFault<forward_by_longest,
+                  &kClaimsSameBits<QKVET_OPTION_LENGTHS | QKVET_OPTION_PACKED>,
+                  &kSplitHooksPrecision>) = {
+    .when = "(kv_len || packed) && members(keys > 1 && keys <= 4) && "
+            "members(keys > 4)",
+    .cause = "the longest sequence of a batch decides whether the keys of all "
+             "are split in two: the sums differ in order",
+    .fix = "choose tiles and splits by the keys of one sequence, or do not "
+           "claim the same bits",
+    .source = "vllm-project/vllm#51902, flashinfer-ai/flashinfer#2424",
+    .killed_by = {"batch_mates_change_nothing"},
+    .tiled = true,
 };
 
 }  // namespace qkvet::impl

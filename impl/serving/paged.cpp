@@ -201,7 +201,7 @@ constexpr qkvet_capabilities kCapabilities = [] {
           QKVET_OPTION_INT32_LENGTHS | kListOptions | kFieldOptions,
       {kF32, kF16, kBf16});
   c.flags |= QKVET_FLAG_LAYOUT_INVARIANT | QKVET_FLAG_PAGE_PLACEMENT_INVARIANT |
-             QKVET_FLAG_BATCH_INVARIANT;
+             QKVET_FLAG_BATCH_INVARIANT | QKVET_FLAG_BATCH_MATES_INVARIANT;
   return with_paths(
       c, {{QKVET_AXIS_TK, kTileKeys}, {QKVET_AXIS_TQ, kBlockQueries}});
 }();

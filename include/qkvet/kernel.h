@@ -317,6 +317,11 @@ typedef struct qkvet_forward_args {
 #define QKVET_FLAG_THREADS_INVARIANT (UINT64_C(1) << 13)
 #define QKVET_FLAG_PAGE_PLACEMENT_INVARIANT (UINT64_C(1) << 14)
 #define QKVET_FLAG_CHUNKING_INVARIANT (UINT64_C(1) << 15)
+/* A claim of forward() and of runs of a plan: the bits of a sequence do not
+ * depend on how many others are in the batch, nor on their lengths (what vLLM
+ * calls batch invariance). Tq and Tk of a padded batch stay the same; where a
+ * packed sequence begins in memory does not. Pages as above. */
+#define QKVET_FLAG_BATCH_MATES_INVARIANT (UINT64_C(1) << 39)
 /* Not a claim: forward() takes k and v only in pages. */
 #define QKVET_FLAG_PAGES_ONLY (UINT64_C(1) << 16)
 /* Not a claim: it takes only pages of PAGED_CHANNEL_GROUPS. */

@@ -18,9 +18,10 @@ using Places = std::vector<int64_t>;
 // rule among them.
 struct MaskedPart {
   int64_t b = 0;
-  std::vector<int64_t> queries, keys;
+  Places queries, keys;
   Causal causal = Causal::kNone;
-  int64_t member = b;  // also of a packed batch
+  // The sequence, and its element of the batch: more than once for copies.
+  Places members = {b}, elements = {b};
 };
 
 Places from_to(int64_t from, int64_t end) {
@@ -32,15 +33,13 @@ Places from_to(int64_t from, int64_t end) {
 MaskedPart part_of_member(const Case& value, int64_t member) {
   const auto m = static_cast<size_t>(member);
   const bool packed = !value.cu_q.empty();
-  MaskedPart part;
-  part.b = packed ? 0 : member;
-  part.member = member;
-  part.queries = packed ? from_to(value.cu_q[m], value.cu_q[m + 1])
-                        : from_to(0, counted_queries(value, member));
-  part.keys = packed ? from_to(value.cu_k[m], value.cu_k[m + 1])
-                     : from_to(0, counted_keys(value, member));
-  part.causal = value.causal;
-  return part;
+  if (!packed)
+    return {member, from_to(0, counted_queries(value, member)),
+            from_to(0, counted_keys(value, member)), value.causal};
+  return {.queries = from_to(value.cu_q[m], value.cu_q[m + 1]),
+          .keys = from_to(value.cu_k[m], value.cu_k[m + 1]),
+          .causal = value.causal,
+          .members = {member}};
 }
 
 // Keeps the listed places of the extent `axis` of a tensor, in this order. A
@@ -62,11 +61,11 @@ void pick(std::array<int64_t, 4>& extents, size_t axis, bool is_own,
   values = std::move(kept);
 }
 
-// [B,heads,rows,width]: one member, some of its rows.
-void pick_rows(const Case& value, TensorName tensor, int64_t b,
+// [B,heads,rows,width]: some rows of one member.
+void pick_rows(const Case& value, TensorName tensor, const Places& elements,
                const Places& rows, std::vector<double>& values) {
   auto extents = tensor_extents(value.shape, tensor);
-  pick(extents, 0, true, {b}, values);
+  pick(extents, 0, true, elements, values);
   pick(extents, 2, true, rows, values);
 }
 
@@ -76,16 +75,16 @@ void pick_pairs(const Case& value, TensorName tensor, uint8_t own,
                 const MaskedPart& part, std::vector<Value>& values) {
   if (values.empty()) return;
   auto extents = tensor_extents(value, tensor);
-  pick(extents, 0, (own & kOwnB) != 0, {part.b}, values);
+  pick(extents, 0, (own & kOwnB) != 0, part.elements, values);
   pick(extents, 2, (own & kOwnQ) != 0, part.queries, values);
   pick(extents, 3, (own & kOwnK) != 0, part.keys, values);
 }
 
-void pick_positions(int64_t B, int64_t T, int64_t b, const Places& places,
-                    std::vector<int64_t>& positions) {
+void pick_positions(int64_t B, int64_t T, const Places& elements,
+                    const Places& places, std::vector<int64_t>& positions) {
   if (positions.empty()) return;
   std::array<int64_t, 4> extents = {1, 1, B, T};
-  pick(extents, 2, true, {b}, positions);
+  pick(extents, 2, true, elements, positions);
   pick(extents, 3, true, places, positions);
 }
 
@@ -109,36 +108,93 @@ Case part_case(Case value, const MaskedPart& part) {
 
 // The inputs of the part, picked out of those of the case, without the mask.
 void pick_part(const Case& value, const MaskedPart& part, Inputs& inputs) {
-  pick_rows(value, TensorName::kQ, part.b, part.queries, inputs.q);
-  pick_rows(value, TensorName::kK, part.b, part.keys, inputs.k);
-  pick_rows(value, TensorName::kV, part.b, part.keys, inputs.v);
+  pick_rows(value, TensorName::kQ, part.elements, part.queries, inputs.q);
+  pick_rows(value, TensorName::kK, part.elements, part.keys, inputs.k);
+  pick_rows(value, TensorName::kV, part.elements, part.keys, inputs.v);
   pick_pairs(value, TensorName::kBias, value.score_bias_own, part, inputs.bias);
   const Shape& s = value.shape;
-  pick_positions(s.B, s.Tq, part.b, part.queries, inputs.q_positions);
-  pick_positions(s.B, s.Tk, part.b, part.keys, inputs.k_positions);
+  pick_positions(s.B, s.Tq, part.elements, part.queries, inputs.q_positions);
+  pick_positions(s.B, s.Tk, part.elements, part.keys, inputs.k_positions);
   if (!value.member_slopes) return;
   auto extents = tensor_extents(value, TensorName::kSlopes);
-  pick(extents, 0, true, {part.member}, inputs.slopes);
+  pick(extents, 0, true, part.members, inputs.slopes);
 }
 
-void pick_member(const Case& value, int64_t member, Inputs& inputs) {
-  const MaskedPart part = part_of_member(value, member);
+void pick_with_mask(const Case& value, const MaskedPart& part, Inputs& inputs) {
   pick_part(value, part, inputs);
   pick_pairs(value, TensorName::kMask, value.mask.own, part, inputs.mask);
 }
 
+void pick_member(const Case& value, int64_t member, Inputs& inputs) {
+  pick_with_mask(value, part_of_member(value, member), inputs);
+}
+
 // Maps an element of the case's o and lse to its element in a call about the
-// part.
+// part, of the last copy.
 ElementMap place_in(MaskedPart of) {
   return [part = std::move(of)](const Element& at) -> std::optional<Element> {
     const auto found =
-        std::find(part.queries.begin(), part.queries.end(), at.i);
-    if (at.b != part.b || found == part.queries.end()) return std::nullopt;
+        std::find(part.queries.rbegin(), part.queries.rend(), at.i);
+    if (at.b != part.b || found == part.queries.rend()) return std::nullopt;
     Element to = at;
-    to.b = 0;
-    to.i = found - part.queries.begin();
+    to.b = std::ssize(part.elements) - 1;
+    to.i = part.queries.rend() - found - 1;
     return to;
   };
+}
+
+// ---- Copies of a member as a batch of the same form
+
+constexpr int64_t kMostCopies = 4;
+
+Places repeated(const Places& places, int64_t copies) {
+  Places all;
+  for (int64_t n = 0; n < copies; ++n)
+    all.insert(all.end(), places.begin(), places.end());
+  return all;
+}
+
+// With lengths, Tq and Tk stay.
+MaskedPart copies_of_member(const Case& value, int64_t member, int64_t copies) {
+  MaskedPart part = part_of_member(value, member);
+  part.members = repeated(part.members, copies);
+  if (value.cu_q.empty()) {
+    part.queries = from_to(0, value.shape.Tq);
+    part.keys = from_to(0, value.shape.Tk);
+    part.elements = part.members;
+  } else {
+    part.queries = repeated(part.queries, copies);
+    part.keys = repeated(part.keys, copies);
+  }
+  return part;
+}
+
+MaskedPart copies_of_argument(const Case& value, int64_t argument) {
+  return copies_of_member(value, argument / (kMostCopies + 1),
+                          argument % (kMostCopies + 1));
+}
+
+void pick_copies(const Case& value, int64_t argument, Inputs& inputs) {
+  pick_with_mask(value, copies_of_argument(value, argument), inputs);
+}
+
+Case case_of_copies(Case value, const MaskedPart& part) {
+  const auto member = static_cast<size_t>(part.members.front());
+  const size_t copies = part.members.size();
+  value.shape.B = std::ssize(part.elements);
+  value.shape.Tq = std::ssize(part.queries);
+  value.shape.Tk = std::ssize(part.keys);
+  for (auto* lengths : {&value.q_len, &value.kv_len})
+    if (!lengths->empty()) lengths->assign(copies, (*lengths)[member]);
+  for (auto* starts : {&value.cu_q, &value.cu_k}) {
+    if (starts->empty()) continue;
+    const int64_t length = (*starts)[member + 1] - (*starts)[member];
+    starts->resize(copies + 1);
+    for (size_t n = 0; n <= copies; ++n)
+      (*starts)[n] = static_cast<int64_t>(n) * length;
+  }
+  value.set.clear();
+  return value;
 }
 
 // ---- Parts of a text that a mask separates ----------------------------------
@@ -394,6 +450,29 @@ void plan_member(const Case& value, const KernelInfo&, Plan& plan) {
   alone.variant = part_case(value, part_of_member(value, member));
   alone.edit = pick_member;
   alone.argument = member;
+}
+
+void plan_mates(const Case& value, const KernelInfo& kernel, Plan& plan) {
+  const int64_t member = chosen_member(value);
+  PlannedCall call = plan.calls[1];
+  plan.calls.pop_back();
+  if (!kernel.has_flag(QKVET_FLAG_BATCH_MATES_INVARIANT))
+    plan.unsupported = "batch_mates_invariant is not declared";
+  if (member < 0) plan.not_applicable = "no member has queries and keys";
+  if (member < 0 || !plan.unsupported.empty()) return;
+  call.edit = pick_copies;
+  for (const int64_t copies : {int64_t{1}, kMostCopies}) {
+    call.argument = member * (kMostCopies + 1) + copies;
+    call.variant =
+        case_of_copies(value, copies_of_argument(value, call.argument));
+    plan.calls.push_back(call);
+  }
+}
+
+void rows_among_copies(const JudgeInput& input, CallPair& pair) {
+  const int64_t argument = input.calls[pair.second].planned->argument;
+  pair.map = place_in(copies_of_argument(input.value, argument));
+  if (argument % (kMostCopies + 1) > 1) pair.second_name = "among its copies";
 }
 
 void rows_of_member(const JudgeInput& input, CallPair& pair) {

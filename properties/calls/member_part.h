@@ -24,6 +24,12 @@ Case with_two_members(Case value);
 void plan_member(const Case& value, const KernelInfo& kernel, Plan& plan);
 void rows_of_member(const JudgeInput& input, CallPair& pair);
 
+// For relations. The further calls are the chosen member alone and four times,
+// in a batch of the same form; and the rows of the last copy in them. For a
+// kernel that claims batch_mates_invariant.
+void plan_mates(const Case& value, const KernelInfo& kernel, Plan& plan);
+void rows_among_copies(const JudgeInput& input, CallPair& pair);
+
 // A case with a mask of that kind, which follows a text (MaskKind::kPrefixN and
 // the next), and has rows and keys of its own, and no
 // causal rule but the one of the text, unless `any_causal`.

@@ -268,6 +268,53 @@ TEST(OptionLaws, MembersEqualCalls) {
         });
 }
 
+// A kernel that takes another path for tiny keys, and one for huge ones.
+TEST(OptionLaws, KeysOfAllMagnitudesAreAlike) {
+  const auto scaled_if = [](bool (*path)(double largest)) {
+    return [path](KernelCall&, Problem& p) {
+      double largest = 0;
+      const Shape& s = p.shape;
+      for (int64_t n = 0; n < s.B * s.Hkv * s.Tk * s.d; ++n)
+        largest = std::max(largest, std::fabs(p.k[n]));
+      if (path(largest)) p.scale *= 1.01;
+    };
+  };
+  // The seed modulo 20 is the exponent: -8 and 9.
+  for (const char* type : {"f32", "f16", "bf16"}) {
+    const std::string text = type + std::string(",B1,H1,Tq2,Tk5,d4,seed=");
+    fails("magnitude_moves_to_queries", text + "2",
+          scaled_if([](double largest) { return largest < 0.02; }));
+    fails("magnitude_moves_to_queries", text + "18",
+          scaled_if([](double largest) { return largest > 200; }));
+  }
+}
+
+// A kernel that is right but rounds otherwise beside other sequences.
+TEST(OptionLaws, BatchMatesChangeNothing) {
+  const JudgedKernel claims = FakeExecutor::under_test().judged;
+  JudgedKernel silent = claims;
+  silent.info.capabilities.flags &= ~QKVET_FLAG_BATCH_MATES_INVARIANT;
+  const char* const law = "batch_mates_change_nothing";
+  const char* const padded = "f32,B3,H2,Tq3,Tk5,d2,kvlen=2.5.3,qlen=2.3.1";
+  const char* const packed = "f32,B1,H2,Tq6,Tk9,d2,cuq=0.2.4.6,cuk=0.2.6.9";
+  FakeExecutor unclaimed;
+  EXPECT_EQ(check(law, padded, unclaimed, silent).reason,
+            "batch_mates_invariant is not declared");
+  // The case has three sequences, the further calls have one and four.
+  for (const int64_t number : {1, 3, 4}) {
+    fails_as<FakeExecutor>(claims, law, padded,
+                           [=](KernelCall&, Problem& p) {
+                             if (p.shape.B == number) p.scale *= 1 + 1e-7;
+                           },
+                           {});
+    fails_as<FakeExecutor>(claims, law, packed,
+                           [=](KernelCall&, Problem& p) {
+                             if (p.members == number) p.scale *= 1 + 1e-7;
+                           },
+                           {});
+  }
+}
+
 // A kernel that is wrong wherever a mask is given, and right without one.
 TEST(OptionLaws, WhatAMaskKeepsApartEqualsCalls) {
   const auto sees_all = [](KernelCall&, Problem& p) { p.mask = nullptr; };

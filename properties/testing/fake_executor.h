@@ -149,7 +149,8 @@ class FakeExecutor : public SpoiltKernel<KernelCall, Problem, OracleOutput> {
     info.capabilities.struct_size = sizeof(qkvet_capabilities);
     info.capabilities.flags =
         QKVET_FLAG_REENTRANT | QKVET_FLAG_OTHER_DATA_INVARIANT |
-        QKVET_FLAG_POWER_OF_TWO_INVARIANT | QKVET_FLAG_REFUSES_MALFORMED;
+        QKVET_FLAG_POWER_OF_TWO_INVARIANT | QKVET_FLAG_REFUSES_MALFORMED |
+        QKVET_FLAG_BATCH_MATES_INVARIANT;
     info.capabilities.options =
         QKVET_OPTION_CAUSAL_TOP_LEFT | QKVET_OPTION_CAUSAL_BOTTOM_RIGHT |
         QKVET_OPTION_SCALE | QKVET_OPTION_DEFAULT_SCALE | QKVET_OPTION_LSE |

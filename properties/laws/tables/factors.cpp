@@ -2,6 +2,7 @@
 // Factors and rotations that one side undoes, or that the output follows.
 #include <algorithm>
 #include <cmath>
+#include <string>
 
 #include "properties/calls/call_pairs.h"
 #include "properties/calls/quarter_turns.h"
@@ -63,6 +64,37 @@ Case with_moderate_scale(Case value) {
 void name_factor(const JudgeInput& input, CallPair& pair) {
   if (factor_of(input.value) < 0)
     pair.second_name = "-8 q and minus an eighth of the scale";
+}
+
+// ---- A factor of the keys, and its inverse of the queries
+
+int64_t exponent_of_keys(const Case& value) {
+  constexpr int64_t kMost = 10;
+  const int64_t n = pick_by_seed(value.seed, 2 * kMost) - kMost;
+  return n < 0 ? n : n + 1;
+}
+
+void scale_keys(const Case& value, int64_t, Inputs& inputs) {
+  const auto n = static_cast<int>(exponent_of_keys(value));
+  for (double& x : inputs.k) x = std::ldexp(x, n);
+  for (double& x : inputs.q) x = std::ldexp(x, -n);
+}
+
+// Only small integers and quarters remain the same in f16.
+Case with_scalable_keys(Case value) {
+  const bool half =
+      value.q_dtype == Dtype::kF16 || value.kv_dtype == Dtype::kF16;
+  for (Recipe* recipe : {&value.q, &value.k})
+    if (half || !is_scalable(*recipe))
+      *recipe = make_recipe(half ? RecipeKind::kLattice : RecipeKind::kNormal);
+  value = without_set_values(std::move(value), TensorName::kQ);
+  return without_set_values(std::move(value), TensorName::kK);
+}
+
+void name_exponent(const JudgeInput& input, CallPair& pair) {
+  const std::string power =
+      "2^" + std::to_string(exponent_of_keys(input.value));
+  pair.second_text = power + " k and q / " + power;
 }
 
 // ---- Scaled values
@@ -182,6 +214,24 @@ constexpr Law kRows[] = {
                   .edit = scale_queries,
                   .claim = QKVET_FLAG_POWER_OF_TWO_INVARIANT,
                   .pair = name_factor}},
+    {.id = "magnitude_moves_to_queries",
+     .sentence = "A power of two moves between the keys and the queries: only "
+                 "their products count, not how large the keys are.",
+     .formula = "forward(q / 2^n, 2^n k, v) = forward(q, k, v), "
+                "1 <= |n| <= 10",
+     .precondition = "data of moderate size",
+     .reason = "Only the products of q and k occur in the scores.",
+     .rounding = kNeverBitwise,
+     .kept_for = "(c) it reaches keys of every magnitude from 2^-10 to 2^11, "
+                 "(d) it needs no oracle",
+     .rank = 185,
+     .domain = {.own_values = true, .allows = kAllowListsAndFields},
+     .constrain = with_scalable_keys,
+     .relation = {.first = "k and q as given",
+                  .second = "2^n k and q / 2^n",
+                  .looks = "keys of this size are computed in another way",
+                  .edit = scale_keys,
+                  .pair = name_exponent}},
     {.id = "scaled_values_scale_output",
      .sentence = "V times -8 gives O times -8.",
      .formula = "forward(q, k, -8 v) = -8 forward(q, k, v)",

@@ -180,6 +180,15 @@ Case with_packed_members(Case value) {
   return value.cu_q.size() > 2 ? value : with_two_members(value);
 }
 
+Case with_mates(Case value) {
+  if (!value.cu_q.empty()) return with_packed_members(std::move(value));
+  value = with_two_in_batch(std::move(value));
+  for (auto* lengths : {&value.q_len, &value.kv_len})
+    if (!lengths->empty())
+      lengths->resize(static_cast<size_t>(value.shape.B), 1);
+  return value;
+}
+
 void turn_starts(Case& value) {
   value.cu_q = turned(value.cu_q);
   value.cu_k = turned(value.cu_k);
@@ -313,6 +322,33 @@ constexpr Law kRows[] = {
                   .claim = QKVET_FLAG_BATCH_INVARIANT,
                   .also_claim = in_pages,
                   .pair = find_turned_row}},
+    {.id = "batch_mates_change_nothing",
+     .sentence = "A sequence is what it is alone, and among copies of itself: "
+                 "neither the number nor the lengths of the others in its "
+                 "batch change a bit.",
+     .formula = "forward(members 1, ..., m)[n] = forward(member n) = "
+                "forward(member n, n, n, n)[4]",
+     .precondition = "the kernel declares batch_mates_invariant; a batch of "
+                     "two members",
+     .reason = kSameOperations,
+     .rounding = "Bit for bit, in pages if the kernel also declares "
+                 "page_placement_invariant; else each side within its own "
+                 "bound.",
+     .kept_for = kBitwiseIfClaimed,
+     .rank = 235,
+     .domain = {.allows = kAllowPairs | kAllowScores | QKVET_OPTION_ROPE |
+                          kOptionLayout | kAllowServing,
+                .about = QKVET_OPTION_LENGTHS | QKVET_OPTION_PACKED |
+                         QKVET_OPTION_PACKED_PAGES},
+     .constrain = with_mates,
+     .relation = {.first = "in its batch",
+                  .second = "alone",
+                  .looks =
+                      "the others in a batch choose the order of sums of a row",
+                  .claim = QKVET_FLAG_BATCH_MATES_INVARIANT,
+                  .also_claim = in_pages,
+                  .more_plan = plan_mates,
+                  .pair = rows_among_copies}},
     {.id = "permuted_heads_permute_gradients",
      .sentence = "Heads and batch members permuted together permute the "
                  "gradients: none is special.",
