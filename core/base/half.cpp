@@ -4,7 +4,10 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
+
+#include "core/base/stored_numbers.h"
 
 namespace qkvet {
 namespace {
@@ -96,6 +99,19 @@ double decode(const Format& format, uint16_t bits) {
   return sign * std::ldexp(fraction, format.least - fraction_bits);
 }
 
+template <class Encode, class Decode>
+void store_each(std::span<double> numbers, std::vector<std::byte>& bytes,
+                Encode encode, Decode decode) {
+  bytes.resize(numbers.size() * sizeof(encode(0)));
+  std::byte* at = bytes.data();
+  for (double& number : numbers) {
+    const auto stored = encode(number);
+    number = decode(stored);
+    std::memcpy(at, &stored, sizeof stored);
+    at += sizeof stored;
+  }
+}
+
 }  // namespace
 
 uint16_t f16_from_double(double value) {
@@ -117,6 +133,44 @@ double round_to(Dtype dtype, double value) {
       return static_cast<double>(static_cast<float>(value));
     default:
       return value;
+  }
+}
+
+void store_numbers(Dtype dtype, std::span<double> numbers,
+                   std::vector<std::byte>& bytes) {
+  switch (dtype) {
+    case Dtype::kF16:
+      return store_each(
+          numbers, bytes, [](double x) { return f16_from_double(x); },
+          [](uint16_t x) { return f16_to_double(x); });
+    case Dtype::kBf16:
+      return store_each(
+          numbers, bytes, [](double x) { return bf16_from_double(x); },
+          [](uint16_t x) { return bf16_to_double(x); });
+    case Dtype::kF32:
+      return store_each(
+          numbers, bytes, [](double x) { return static_cast<float>(x); },
+          [](float x) { return double{x}; });
+    default:
+      return store_each(
+          numbers, bytes, [](double x) { return x; },
+          [](double x) { return x; });
+  }
+}
+
+std::vector<double> stored_numbers(Dtype dtype,
+                                   std::span<const std::byte> bytes) {
+  switch (dtype) {
+    case Dtype::kF16:
+      return stored_numbers<uint16_t>(
+          bytes, [](uint16_t x) { return f16_to_double(x); });
+    case Dtype::kBf16:
+      return stored_numbers<uint16_t>(
+          bytes, [](uint16_t x) { return bf16_to_double(x); });
+    case Dtype::kF32:
+      return stored_numbers<float>(bytes, [](float x) { return double{x}; });
+    default:
+      return stored_numbers<double>(bytes, [](double x) { return x; });
   }
 }
 
