@@ -22,6 +22,9 @@ struct Format {
 constexpr Format kF16 = {11, -14, 15};
 constexpr Format kBf16 = {8, -126, 127};
 
+// Inlined, so that the format is constant: each number of a case is rounded.
+#define QKVET_OF_FORMAT [[gnu::always_inline]] inline
+
 constexpr int kDoubleFraction = 52;  // bits
 constexpr int kDoubleBias = 1023;
 
@@ -34,7 +37,7 @@ int exponent_of(uint64_t bits) {
 // Nearest representable value. Normal numbers are rounded in their bits, a
 // carry into the exponent included; the others by scaling, which is exact in
 // double, and rint(), which rounds ties to even in the default rounding mode.
-double nearest(const Format& format, double value) {
+QKVET_OF_FORMAT double nearest(const Format& format, double value) {
   const auto bits = std::bit_cast<uint64_t>(value);
   const int power = exponent_of(bits);
   if (power >= format.least && power < format.largest) {
@@ -55,7 +58,7 @@ double nearest(const Format& format, double value) {
 }
 
 // The bits of a value that the format represents exactly.
-uint16_t encode(const Format& format, double value) {
+QKVET_OF_FORMAT uint16_t encode(const Format& format, double value) {
   const int fraction_bits = format.precision - 1;
   const auto sign = static_cast<uint16_t>(std::signbit(value) ? 0x8000 : 0);
   const auto bits = std::bit_cast<uint64_t>(value);
@@ -79,7 +82,7 @@ uint16_t encode(const Format& format, double value) {
   return sign | static_cast<uint16_t>(magnitude / unit);
 }
 
-double decode(const Format& format, uint16_t bits) {
+QKVET_OF_FORMAT double decode(const Format& format, uint16_t bits) {
   const int fraction_bits = format.precision - 1;
   const int fraction = bits & ((1 << fraction_bits) - 1);
   const int biased = (bits & 0x7FFF) >> fraction_bits;

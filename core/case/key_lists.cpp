@@ -44,10 +44,11 @@ std::vector<int32_t> shuffled_keys(const Case& c, int64_t b, int64_t kv,
         random_bits(c.seed, TensorName::kKeyIndices, b, kv, i, j),
         static_cast<int32_t>(j));
   const auto taken = static_cast<size_t>(std::min(count, c.listed.entries));
-  std::partial_sort(ranked.begin(),
-                    ranked.begin() + static_cast<ptrdiff_t>(taken),
-                    ranked.end());
+  std::nth_element(ranked.begin(),
+                   ranked.begin() + static_cast<ptrdiff_t>(taken),
+                   ranked.end());
   ranked.resize(taken);
+  std::sort(ranked.begin(), ranked.end());
   std::vector<int32_t> keys;
   keys.reserve(taken);
   for (const auto& [rank, key] : ranked) keys.push_back(key);
