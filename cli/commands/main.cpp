@@ -2,6 +2,7 @@
 // The program: its commands, each a file of this folder with its flags and its
 // run, and their common parts.
 #include <fcntl.h>
+#include <malloc.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -131,6 +132,13 @@ int run_main(int argc, char** argv) {
 // An exception that gets here is a defect: it ends the program with its text.
 // NOLINTNEXTLINE(bugprone-exception-escape)
 int main(int argc, char** argv) {
+#ifdef M_TRIM_THRESHOLD
+  // Memory of one case is kept for the next: the system clears each page that
+  // it gives. Above 32 MiB glibc takes no threshold.
+  constexpr int kKeptBytes = 1 << 28, kMappedBytes = 1 << 25;
+  mallopt(M_TRIM_THRESHOLD, kKeptBytes);
+  mallopt(M_MMAP_THRESHOLD, kMappedBytes);
+#endif
   // Words of the fuzzing engine, not of the program.
   if (qkvet::cli::is_hunt_child(argc, argv))
     return qkvet::cli::run_hunt_child(argc, argv);

@@ -4,7 +4,10 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
+
+#include "core/base/stored_numbers.h"
 
 namespace qkvet {
 namespace {
@@ -19,6 +22,9 @@ struct Format {
 constexpr Format kF16 = {11, -14, 15};
 constexpr Format kBf16 = {8, -126, 127};
 
+// Inlined, so that the format is constant: each number of a case is rounded.
+#define QKVET_OF_FORMAT [[gnu::always_inline]] inline
+
 constexpr int kDoubleFraction = 52;  // bits
 constexpr int kDoubleBias = 1023;
 
@@ -31,7 +37,7 @@ int exponent_of(uint64_t bits) {
 // Nearest representable value. Normal numbers are rounded in their bits, a
 // carry into the exponent included; the others by scaling, which is exact in
 // double, and rint(), which rounds ties to even in the default rounding mode.
-double nearest(const Format& format, double value) {
+QKVET_OF_FORMAT double nearest(const Format& format, double value) {
   const auto bits = std::bit_cast<uint64_t>(value);
   const int power = exponent_of(bits);
   if (power >= format.least && power < format.largest) {
@@ -52,7 +58,7 @@ double nearest(const Format& format, double value) {
 }
 
 // The bits of a value that the format represents exactly.
-uint16_t encode(const Format& format, double value) {
+QKVET_OF_FORMAT uint16_t encode(const Format& format, double value) {
   const int fraction_bits = format.precision - 1;
   const auto sign = static_cast<uint16_t>(std::signbit(value) ? 0x8000 : 0);
   const auto bits = std::bit_cast<uint64_t>(value);
@@ -76,7 +82,7 @@ uint16_t encode(const Format& format, double value) {
   return sign | static_cast<uint16_t>(magnitude / unit);
 }
 
-double decode(const Format& format, uint16_t bits) {
+QKVET_OF_FORMAT double decode(const Format& format, uint16_t bits) {
   const int fraction_bits = format.precision - 1;
   const int fraction = bits & ((1 << fraction_bits) - 1);
   const int biased = (bits & 0x7FFF) >> fraction_bits;
@@ -94,6 +100,19 @@ double decode(const Format& format, uint16_t bits) {
                                      << (kDoubleFraction - fraction_bits));
   }
   return sign * std::ldexp(fraction, format.least - fraction_bits);
+}
+
+template <class Encode, class Decode>
+void store_each(std::span<double> numbers, std::vector<std::byte>& bytes,
+                Encode encode, Decode decode) {
+  bytes.resize(numbers.size() * sizeof(encode(0)));
+  std::byte* at = bytes.data();
+  for (double& number : numbers) {
+    const auto stored = encode(number);
+    number = decode(stored);
+    std::memcpy(at, &stored, sizeof stored);
+    at += sizeof stored;
+  }
 }
 
 }  // namespace
@@ -117,6 +136,44 @@ double round_to(Dtype dtype, double value) {
       return static_cast<double>(static_cast<float>(value));
     default:
       return value;
+  }
+}
+
+void store_numbers(Dtype dtype, std::span<double> numbers,
+                   std::vector<std::byte>& bytes) {
+  switch (dtype) {
+    case Dtype::kF16:
+      return store_each(
+          numbers, bytes, [](double x) { return f16_from_double(x); },
+          [](uint16_t x) { return f16_to_double(x); });
+    case Dtype::kBf16:
+      return store_each(
+          numbers, bytes, [](double x) { return bf16_from_double(x); },
+          [](uint16_t x) { return bf16_to_double(x); });
+    case Dtype::kF32:
+      return store_each(
+          numbers, bytes, [](double x) { return static_cast<float>(x); },
+          [](float x) { return double{x}; });
+    default:
+      return store_each(
+          numbers, bytes, [](double x) { return x; },
+          [](double x) { return x; });
+  }
+}
+
+std::vector<double> stored_numbers(Dtype dtype,
+                                   std::span<const std::byte> bytes) {
+  switch (dtype) {
+    case Dtype::kF16:
+      return stored_numbers<uint16_t>(
+          bytes, [](uint16_t x) { return f16_to_double(x); });
+    case Dtype::kBf16:
+      return stored_numbers<uint16_t>(
+          bytes, [](uint16_t x) { return bf16_to_double(x); });
+    case Dtype::kF32:
+      return stored_numbers<float>(bytes, [](float x) { return double{x}; });
+    default:
+      return stored_numbers<double>(bytes, [](double x) { return x; });
   }
 }
 

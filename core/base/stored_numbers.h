@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers out of the bytes that they are stored in.
+// Numbers in double, and the bytes that they are stored in, which need not be
+// aligned.
 #ifndef QKVET_CORE_BASE_STORED_NUMBERS_H_
 #define QKVET_CORE_BASE_STORED_NUMBERS_H_
 
@@ -8,9 +9,11 @@
 #include <span>
 #include <vector>
 
+#include "core/base/dtype.h"
+
 namespace qkvet {
 
-// Each Stored of the bytes, which need not be aligned, as `decode` has it.
+// Each Stored of the bytes, as `decode` has it.
 template <class Stored, class Decode>
 std::vector<double> stored_numbers(std::span<const std::byte> bytes,
                                    Decode decode) {
@@ -24,6 +27,13 @@ std::vector<double> stored_numbers(std::span<const std::byte> bytes,
   }
   return numbers;
 }
+
+// f64, f32, f16 and bf16: rounds to the type (to nearest, ties to even) and
+// stores.
+void store_numbers(Dtype dtype, std::span<double> numbers,
+                   std::vector<std::byte>& bytes);
+std::vector<double> stored_numbers(Dtype dtype,
+                                   std::span<const std::byte> bytes);
 
 }  // namespace qkvet
 

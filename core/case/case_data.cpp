@@ -5,7 +5,7 @@
 #include <span>
 #include <type_traits>
 
-#include "core/base/half.h"
+#include "core/base/stored_numbers.h"
 #include "core/call/tensor_table.h"
 #include "core/case/case.h"
 #include "core/case/file_data.h"
@@ -29,38 +29,6 @@ void fill(const Recipe& recipe, uint64_t seed, TensorName tensor, int64_t B,
     for (int64_t h = 0; h < heads; ++h)
       for (int64_t t = 0; t < rows; ++t, at += width)
         recipe_row(recipe, seed, tensor, b, h, t, {at, n});
-}
-
-// Rounds to the storage type (to nearest, ties to even) and stores.
-template <class Storage, class Encode, class Decode>
-void store(std::vector<double>& values, std::vector<std::byte>& bytes,
-           Encode encode, Decode decode) {
-  bytes.resize(values.size() * sizeof(Storage));
-  std::byte* at = bytes.data();
-  for (double& value : values) {
-    const Storage stored = encode(value);
-    value = decode(stored);
-    std::memcpy(at, &stored, sizeof stored);
-    at += sizeof stored;
-  }
-}
-
-void store_as(Dtype dtype, std::vector<double>& values,
-              std::vector<std::byte>& bytes) {
-  switch (dtype) {
-    case Dtype::kF16:
-      return store<uint16_t>(values, bytes, f16_from_double, f16_to_double);
-    case Dtype::kBf16:
-      return store<uint16_t>(values, bytes, bf16_from_double, bf16_to_double);
-    case Dtype::kF32:
-      return store<float>(
-          values, bytes, [](double x) { return static_cast<float>(x); },
-          [](float x) { return static_cast<double>(x); });
-    default:
-      return store<double>(
-          values, bytes, [](double x) { return x; },
-          [](double x) { return x; });
-  }
 }
 
 template <class Stored, class Number>
@@ -208,9 +176,9 @@ void store_inputs(const Case& c, Inputs& inputs) {
     copy_channels(inputs.k, c.shape.d, c.shape.dv, inputs.v);
 #define QKVET_STORE_kBytes(member, type)
 #define QKVET_STORE_kMask(member, type)
-#define QKVET_STORE_kValues(member, type)                   \
-  store_as(stored_type(c, TensorType::type), inputs.member, \
-           inputs.member##_bytes);
+#define QKVET_STORE_kValues(member, type)                        \
+  store_numbers(stored_type(c, TensorType::type), inputs.member, \
+                inputs.member##_bytes);
 #define QKVET_STORE_kNumbers(member, type)                        \
   store_integers(stored_type(c, TensorType::type), inputs.member, \
                  inputs.member##_bytes);

@@ -31,8 +31,8 @@ int64_t drawn_from(const Case& c, int64_t i) {
   return c.shape.Tk;
 }
 
-// All keys, or blocks, in the order of random numbers that depend only on the
-// key.
+// As many keys, or blocks, as a list takes, in the order of random numbers that
+// depend only on the key.
 std::vector<int32_t> shuffled_keys(const Case& c, int64_t b, int64_t kv,
                                    int64_t i) {
   std::vector<std::pair<uint64_t, int32_t>> ranked;
@@ -43,9 +43,14 @@ std::vector<int32_t> shuffled_keys(const Case& c, int64_t b, int64_t kv,
     ranked.emplace_back(
         random_bits(c.seed, TensorName::kKeyIndices, b, kv, i, j),
         static_cast<int32_t>(j));
+  const auto taken = static_cast<size_t>(std::min(count, c.listed.entries));
+  std::nth_element(ranked.begin(),
+                   ranked.begin() + static_cast<ptrdiff_t>(taken),
+                   ranked.end());
+  ranked.resize(taken);
   std::sort(ranked.begin(), ranked.end());
   std::vector<int32_t> keys;
-  keys.reserve(ranked.size());
+  keys.reserve(taken);
   for (const auto& [rank, key] : ranked) keys.push_back(key);
   return keys;
 }

@@ -361,17 +361,21 @@ void fill_step_options(const Case& story, std::span<const int64_t> queries,
   keep_finite(story, inputs.bias);
 }
 
-void fill_option_data(const Case& c, Inputs& inputs) {
+void fill_hidden_keys(const Case& c, Inputs& inputs) {
   const bool story = c.subject() == Subject::kCache;  // each step has its own
   if (c.mask.kind != MaskKind::kNone && !story) fill_mask(c, inputs.mask);
-  if (c.score_bias && !story) fill_bias(c, inputs.bias);
+  fill_key_lists(c, inputs);
+  fill_mask_fields(c, inputs);
+}
+
+void fill_option_data(const Case& c, Inputs& inputs) {
+  fill_hidden_keys(c, inputs);
+  if (c.score_bias && c.subject() != Subject::kCache) fill_bias(c, inputs.bias);
   if (c.sink) {
     inputs.sink.resize(static_cast<size_t>(c.shape.H));
     recipe_row(*c.sink, c.seed, TensorName::kSink, 0, 0, 0, inputs.sink);
   }
   if (c.slopes) fill_slopes(c, inputs.slopes);
-  fill_key_lists(c, inputs);
-  fill_mask_fields(c, inputs);
 }
 
 void share_and_poison(const Case& c, Inputs& inputs) {

@@ -22,7 +22,9 @@ TokenRange range_of_token(const Case& value, int64_t b, int64_t token);
 // For kTreeN: the parent of draft n of member b; -1: the history.
 int64_t parent_of_draft(const Case& value, int64_t b, int64_t n);
 
-// Mask, bias, sink and slopes, in double, and lists of keys.
+// What hides keys: masks and lists.
+void fill_hidden_keys(const Case& value, Inputs& inputs);
+// The same, and bias, sink and slopes in double.
 void fill_option_data(const Case& value, Inputs& inputs);
 // Mask and bias of a step on a cache, in double: the rows `queries` and the
 // columns `keys` of one tensor [H, T, T] over the positions of a sequence,

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/base/half.h"
 #include "core/base/stored_numbers.h"
 
 namespace qkvet {
@@ -87,9 +86,9 @@ std::vector<double> numbers_of(const NamedTensor& tensor) {
     case FileDtype::kF32:
       return plainly<float>(tensor);
     case FileDtype::kF16:
-      return stored_numbers<uint16_t>(tensor.data, f16_to_double);
+      return stored_numbers(Dtype::kF16, tensor.data);
     case FileDtype::kBf16:
-      return stored_numbers<uint16_t>(tensor.data, bf16_to_double);
+      return stored_numbers(Dtype::kBf16, tensor.data);
     case FileDtype::kInt8:
       return plainly<int8_t>(tensor);
     case FileDtype::kInt64:

@@ -54,7 +54,7 @@ constexpr size_t kMargin = kPage;
 // Freed blocks are not reused at once, so that later writes into them are
 // detected; the pages of large blocks are given back to the system instead.
 constexpr size_t kResting = 16;
-constexpr size_t kLargeKind = 5;
+constexpr size_t kLargeKind = 8;
 // Blocks that a kernel keeps between calls are checked after each call.
 constexpr size_t kMostLooks = 512;
 

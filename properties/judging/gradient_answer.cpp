@@ -4,6 +4,8 @@
 #include <limits>
 #include <numbers>
 
+#include "core/base/stored_numbers.h"
+#include "core/call/tensor_table.h"
 #include "properties/judging/empty_row.h"
 #include "properties/judging/outputs.h"
 #include "properties/judging/visibility.h"
@@ -86,7 +88,10 @@ void GradientAnswer::give(const Case& value, Inputs& inputs,
     std::fill_n(inputs.given_o.begin() + static_cast<ptrdiff_t>(row * width),
                 width, counted ? 0 : kNaN);
   }
-  store_inputs(value, inputs);
+  store_numbers(stored_type(value, TensorType::kO), inputs.given_o,
+                inputs.given_o_bytes);
+  store_numbers(stored_type(value, TensorType::kLse), inputs.given_lse,
+                inputs.given_lse_bytes);
   natural_lse_ = inputs.given_lse;
   for (double& lse : natural_lse_)
     if (base2) lse *= std::numbers::ln2;

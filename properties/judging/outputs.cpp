@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "core/base/half.h"
 #include "core/base/stored_numbers.h"
 #include "core/call/tensor_table.h"
 #include "properties/judging/visibility.h"
@@ -75,17 +74,7 @@ Dtype lse_dtype(Dtype o) {
 
 std::vector<double> as_doubles(const std::vector<std::byte>& bytes,
                                Dtype dtype) {
-  switch (dtype) {
-    case Dtype::kF16:
-      return stored_numbers<uint16_t>(bytes, f16_to_double);
-    case Dtype::kBf16:
-      return stored_numbers<uint16_t>(bytes, bf16_to_double);
-    case Dtype::kF32:
-      return stored_numbers<float>(
-          bytes, [](float x) { return static_cast<double>(x); });
-    default:
-      return stored_numbers<double>(bytes, [](double x) { return x; });
-  }
+  return stored_numbers(dtype, bytes);
 }
 
 Grid::Grid(const Shape& shape, TensorName tensor) : tensor_(tensor) {

@@ -9,7 +9,7 @@ namespace {
 
 Inputs options_alone(const Case& value) {
   Inputs inputs;
-  fill_option_data(value, inputs);
+  fill_hidden_keys(value, inputs);
   return inputs;
 }
 
