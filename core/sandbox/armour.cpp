@@ -105,19 +105,33 @@ bool replace_files(const std::vector<std::string>& visible) {
   return all;
 }
 
-// Where there are no namespaces: the same files, and nothing can be written.
-bool forbid_writing() {
-  landlock_ruleset_attr rules{};
-  rules.handled_access_fs =
-      LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_DIR |
-      LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_ACCESS_FS_MAKE_DIR |
-      LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_SYM;
-  const auto set = static_cast<int>(
-      syscall(SYS_landlock_create_ruleset, &rules, sizeof rules, 0));
+// landlock_ruleset_attr of Linux 6.12.
+struct LandlockRules {
+  uint64_t files = 0, network = 0, scoped = 0;
+};
+
+bool restrict_by(const LandlockRules& rules, size_t size) {
+  const auto set =
+      static_cast<int>(syscall(SYS_landlock_create_ruleset, &rules, size, 0));
   if (set < 0) return false;
   const bool restricted = syscall(SYS_landlock_restrict_self, set, 0) == 0;
   close(set);
   return restricted;
+}
+
+// Where there are no namespaces: the same files, and nothing can be written.
+bool forbid_writing() {
+  constexpr uint64_t kWrites =
+      LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_DIR |
+      LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_ACCESS_FS_MAKE_DIR |
+      LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_SYM;
+  return restrict_by({.files = kWrites}, sizeof kWrites);
+}
+
+// This process and its children can signal each other alone.
+bool forbid_signals() {
+  constexpr uint64_t kScopeSignal = 2;  // LANDLOCK_SCOPE_SIGNAL
+  return restrict_by({.scoped = kScopeSignal}, sizeof(LandlockRules));
 }
 
 bool drop_capabilities() {
@@ -180,6 +194,7 @@ std::string enter_armour(const std::string& visible) {
     add("an empty /tmp");
     if (!forbid_writing()) add("files for reading alone");
   }
+  if (!forbid_signals()) add("no signals to other processes");
   if (!drop_capabilities()) add("no capabilities");
   if (!forbid_other_processes()) add("no access to other processes");
   constexpr rlim_t kProcesses = 256, kFileBytes = rlim_t{1} << 30;

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Verdicts of qkvet.verdict: every exploit of examples/exploits, tasks, the server."""
+import contextlib
 import io
 import json
 import os
@@ -109,6 +110,59 @@ def test_the_same_seed_gives_the_same_answer(judge):
         EXPLOITS / "zeros.py")["seed"]
 
 
+def test_candidates_are_forked_from_a_warm_process(judge, monkeypatch):
+    judge.judge(EXPLOITS / "zeros.py")
+    with monkeypatch.context() as gone:  # no other Python can be started
+        gone.setattr(sys, "executable", "/nonexistent")
+        assert judge.judge(EXPLOITS / "zeros.py")["status"] == "wrong"
+        judge.warm.close()
+        assert judge.judge(EXPLOITS / "zeros.py")["status"] == "infrastructure"
+    answer = judge.judge(EXPLOITS / "zeros.py")
+    check_answer(answer)
+    assert answer["status"] == "wrong"
+
+
+def test_a_warm_process_that_dies_is_replaced(judge):
+    judge.judge(EXPLOITS / "zeros.py")
+    first = judge.warm.process
+    first.kill()
+    assert judge.judge(EXPLOITS / "zeros.py")["status"] == "wrong"
+    assert judge.warm.process.pid != first.pid
+
+
+LEAVES = """
+import ctypes, os, time
+calls = []
+def attention(q, k, v, *, causal=None, scale=None):
+    calls.append(1)
+    if len(calls) > 1:
+        return q
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            ctypes.CDLL(None).prctl(15, b"MARK")  # PR_SET_NAME
+            time.sleep(1000)
+        os._exit(0)
+    time.sleep(0.2)
+    return q
+"""
+
+
+def named(mark):
+    """Processes with this name."""
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/comm"):
+        with contextlib.suppress(OSError):
+            found += [path] * (path.read_text().strip() == mark)
+    return found
+
+
+def test_daemons_of_a_candidate_end_with_its_verdict(judge):
+    mark = f"left{os.getpid()}"
+    judge.judge(LEAVES.replace("MARK", mark))
+    assert not named(mark)
+
+
 ARMOURED = """
 import os, socket, sys
 from qkvet.verdict.caller import armoured
@@ -123,6 +177,7 @@ print(missing)
 print(denied(lambda: open(sys.argv[2], "w")))
 print(denied(lambda: socket.create_connection(("127.0.0.1", int(sys.argv[3])))))
 print(denied(lambda: open(f"/proc/{os.getppid()}/mem", "rb")))
+print(denied(lambda: os.kill(os.getppid(), 0)))
 print(sorted(os.listdir("/tmp")))
 """
 
@@ -138,6 +193,8 @@ def test_the_armour_denies_what_it_names(tmp_path):
         assert denied[0] == "True", said
     if "no access to other processes" not in missing:
         assert denied[2] == "True", said
+    if "no signals" not in missing:
+        assert denied[3] == "True", said
     if "an empty /tmp" in missing:
         pytest.skip(f"this system denies: {missing}")
     assert denied[1] == "True"
