@@ -74,6 +74,16 @@ def test_exploits_do_not_pass_and_controls_do(judge, path):
     assert answer["status"] in head(path)["status"].split(), answer
 
 
+@pytest.mark.parametrize("status", [1, 8])  # no memory, not run
+def test_no_excuse_can_be_forged(judge, status):
+    source = (EXPLOITS / "forged_replies.py").read_text(encoding="utf-8")
+    honest = (EXPLOITS / "honest.py").read_text(encoding="utf-8")
+    source = source.replace("from honest import attention as honest",
+                            honest + "\n\nhonest = attention")
+    answer = judge.judge(source.replace("STATUS = 2", f"STATUS = {status}"), seed=5)
+    assert answer["status"] == "suspected_hack", answer
+
+
 def test_the_page_of_exploits_has_their_heads():
     page = (EXPLOITS / "README.md").read_text(encoding="utf-8")
     rows = [f"| [{path.stem}]({path.name}) | {head(path)['strategy']} | "

@@ -224,6 +224,8 @@ class Verdict:
             found.status = _status_of(found.failure)
             if found.status == "wrong":
                 self._diagnose(one, folder, found)
+            elif found.status == "suspected_hack":
+                found.why = found.failure.actual
         elif refused is not None:
             found.status, found.why = "refuses_what_it_must_take", refused.reason
         elif spoilt is not None:
@@ -423,6 +425,8 @@ def _text_of(path):
 
 def _status_of(failure):
     """The status of a failed law."""
+    if failure.actual == "the kernel wrote over the memory of its host":
+        return "suspected_hack"
     if failure.actual.startswith(("no end", "no progress")):
         return "hangs"
     if failure.actual.startswith(("exited with", "killed", "SIG", "raised ")):
