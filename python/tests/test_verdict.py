@@ -140,6 +140,38 @@ def test_a_warm_process_that_dies_is_replaced(judge):
     assert judge.warm.process.pid != first.pid
 
 
+BOMBS = {"memory": ("kept.append(np.ones(1 << 23))", "MemoryError"),
+         "processes": ("os.fork() or time.sleep(1000)", "BlockingIOError")}
+
+
+@pytest.mark.parametrize("limit", BOMBS)
+@pytest.mark.parametrize("where", ["laws", "served"])
+def test_a_bomb_ends_alone(tmp_path, limit, where):
+    bomb, said = BOMBS[limit]
+    path = tmp_path / "task.toml"
+    path.write_text(TASK.replace("[limits]", "[limits]\nmemory = 512\nprocesses = 16"),
+                    encoding="utf-8")
+    judge = qkvet.verdict.Verdict(path)
+    assert judge.judge(EXPLOITS / "zeros.py", seed=1)["status"] == "wrong"
+    warm = judge.warm.process.pid
+    source = (EXPLOITS / "honest.py").read_text(encoding="utf-8") + f"""
+import os, time
+honest, kept = attention, []
+def attention(q, k, v, **options):
+    if k.shape[2] >= {512 if where == "served" else 1}:
+        for _ in range(40):
+            {bomb}
+    return honest(q, k, v, **options)
+"""
+    answer = judge.judge(source, seed=1)
+    check_answer(answer)
+    assert answer["status"] in ("crashes", "wrong"), answer
+    assert said in json.dumps(answer), answer
+    assert (answer["tiers"]["smoke"] == 1) == (where == "served")
+    assert judge.judge(EXPLOITS / "zeros.py", seed=1)["status"] == "wrong"
+    assert judge.warm.process.pid == warm
+
+
 LEAVES = """
 import ctypes, os, time
 calls = []
@@ -255,6 +287,8 @@ def test_a_socket_serves_several_connections(judge, tmp_path):
     ("[declares", "no TOML"),
     ("[declare]\noptions = \"causal\"", "table: 'declare'; allowed: name"),
     ("[limits]\nsecnds = 3", "limits: field: 'secnds'"),
+    ("[declares]\noptions = \"scale\"\n[limits]\nmemory = 0",
+     "limits.memory: 0; allowed: at least 1"),
     ("[limits]\nseconds = \"3\"", "limits.seconds: '3'; allowed: a number"),
     ("name = \"x\"", "declares.options is missing"),
     ("[declares]\noptions = \"causel\"", "causel"),

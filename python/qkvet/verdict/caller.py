@@ -135,11 +135,12 @@ class Watched:
                 "libraries": sorted(libraries)}
 
 
-def _serve(requests, answers, memory, target, arrays, visible):
+def _serve(requests, answers, memory, target, arrays):
     def answer(**words):
         answers.write(json.dumps(words) + "\n")
         answers.flush()
 
+    visible = os.environ.get("QKVET_ARMOUR")
     missing = armoured(visible) if visible is not None else "not asked for"
     watched = Watched(target.rpartition(":")[0])
     try:
@@ -184,13 +185,13 @@ def _serve(requests, answers, memory, target, arrays, visible):
             answer(error=f"{type(error).__name__}: {error}"[:300])
 
 
-def main(given, target, arrays, visible=None):
+def main(given, target, arrays):
     """In a process that was forked for it (warm.py)."""
     requests, answers, block = given
     memory = mmap.mmap(block, 0)
     os.close(block)
     with os.fdopen(requests) as lines, os.fdopen(answers, "w") as out:
-        _serve(lines, out, memory, target, arrays, visible)
+        _serve(lines, out, memory, target, arrays)
     return 0
 
 
@@ -201,11 +202,11 @@ class Died(Exception):
 class Calls:
     """The parent's side: one process, one candidate.
 
-        with Calls(warm, target, "numpy", paths, visible, room, load_seconds) as calls:
+        with Calls(warm, target, "numpy", paths, confined, room, load_seconds) as calls:
             o, told = calls.call(inputs, options, out_bytes, seconds)
     """
 
-    def __init__(self, warm, target, arrays, paths, visible, room, load_seconds):
+    def __init__(self, warm, target, arrays, paths, confined, room, load_seconds):
         self.warm = warm
         self.block = os.memfd_create("call", os.MFD_CLOEXEC)
         os.ftruncate(self.block, room)
@@ -215,7 +216,7 @@ class Calls:
         ours_in, theirs_out = os.pipe()
         try:
             self.pid = warm.fork("call", [theirs_in, theirs_out, self.block], [
-                target, arrays, *([] if visible is None else [visible])], paths)
+                target, arrays], paths, confined)
         finally:
             os.close(theirs_in)
             os.close(theirs_out)

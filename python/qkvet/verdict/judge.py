@@ -145,13 +145,18 @@ class Verdict:
         return Candidate(shown or target, f"{target}:{config}", target, config, file,
                          paths, _text_of(file) if file else "")
 
-    def _visible(self, one, folder):
-        """Folders that a confined candidate still sees below /tmp."""
+    def _confined(self, one, folder):
+        """The environment that confines a candidate: the folders that it still sees
+        below /tmp, and its limits."""
+        if not self.armour:
+            return {}
         package = pathlib.Path(__file__).resolve().parents[2]
         places = [folder, str(_program.home()), str(package), *one.paths]
         if one.file:
             places.append(os.path.dirname(one.file))
-        return ":".join(dict.fromkeys(os.path.realpath(place) for place in places))
+        return {"QKVET_ARMOUR": ":".join(dict.fromkeys(map(os.path.realpath, places))),
+                "QKVET_ARMOUR_LIMITS":
+                f"{self.task.processes} {self.task.memory << 20}"}
 
     # ---- The tiers ----------------------------------------------------------
 
@@ -276,9 +281,9 @@ class Verdict:
         environment = _program.environment()
         environment["PYTHONPATH"] = os.pathsep.join(
             [*one.paths, environment["PYTHONPATH"]])
-        if self.armour:
-            environment["QKVET_ARMOUR"] = self._visible(one, folder)
-        with self._server(one, environment) as descriptors, _program.started(
+        confined = self._confined(one, folder)
+        environment.update(confined)
+        with self._server(one, environment, confined) as descriptors, _program.started(
                 words, environment, descriptors, start_new_session=True) as run:
             try:
                 said = run.communicate(timeout=seconds)
@@ -288,7 +293,7 @@ class Verdict:
         return run.returncode, *said
 
     @contextlib.contextmanager
-    def _server(self, one, environment):
+    def _server(self, one, environment, confined):
         """The descriptors through which the program has workers of the candidate, from
         a process that was warm; none of native code."""
         if one.target is None:
@@ -299,8 +304,7 @@ class Verdict:
             with theirs:
                 pid = self.warm.fork(
                     "server", [theirs.fileno()], [one.target, one.config], one.paths,
-                    {name: environment[name] for name in ("QKVET_ARMOUR",)
-                     if name in environment})
+                    confined)
             try:
                 environment["QKVET_FORK_SERVER"] = f"{ours.fileno()}:{pid}"
                 yield [ours.fileno()]
@@ -315,7 +319,7 @@ class Verdict:
             return self._served_natively(one, folder, found)
         right, random = 0, np.random.default_rng(seed)
         with Calls(self.warm, one.target, self.task.declares["arrays"], one.paths,
-                   self._visible(one, folder) if self.armour else None,
+                   self._confined(one, folder),
                    max([call.room for call in self.served] or [mmap.PAGESIZE]),
                    self.task.load_seconds) as process:
             found.missing = process.missing
@@ -350,8 +354,9 @@ class Verdict:
                 found.why = f"{died} in {call.text}"
                 return 0
             except ValueError as error:
-                found.status = ("refuses_what_it_must_take"
-                                if str(error).startswith("Refused") else "wrong")
+                kind = str(error).partition(":")[0]
+                found.status = {"Refused": "refuses_what_it_must_take",
+                                "MemoryError": "crashes"}.get(kind, "wrong")
                 found.why = f"{error} in {call.text}"
                 return 0
             if watch and number == 0:
@@ -429,7 +434,8 @@ def _status_of(failure):
         return "suspected_hack"
     if failure.actual.startswith(("no end", "no progress")):
         return "hangs"
-    if failure.actual.startswith(("exited with", "killed", "SIG", "raised ")):
+    if failure.actual.startswith(("exited with", "killed", "SIG", "raised ")) or (
+            "OUT_OF_MEMORY" in failure.actual):
         return "crashes"
     return "wrong"
 
