@@ -324,6 +324,22 @@ def test_shipped_tasks_can_be_read():
         assert qkvet.verdict.Verdict(path.stem).task.name == path.stem
 
 
+def test_a_new_task_is_one(tmp_path):
+    said = subprocess.run([_program.program(), "new", "decode.toml"], text=True,
+                          cwd=tmp_path, capture_output=True, check=True).stdout
+    assert "next: qkvet verdict decode.toml candidate.py" in said
+    path = tmp_path / "decode.toml"
+    bare = qkvet.verdict.Verdict(path).task
+    assert (bare.name, bare.memory, bare.served[0].data) == ("decode", 8192, None)
+    # Its further fields are fields.
+    text = re.sub(r"^# (\w+ = )", r"\1", path.read_text(encoding="utf-8"), flags=re.M)
+    path.write_text(text, encoding="utf-8")
+    (tmp_path / "call.safetensors").write_bytes(b"")
+    task = qkvet.verdict.load(path)
+    assert task.imports == ["numpy"] and "d = max 256" in task.declared
+    _program.resolve(task.declares)
+
+
 def test_the_program_hands_over_to_the_package(tmp_path):
     words = [_program.program(), "verdict", "prefill_causal_f16", EXPLOITS / "zeros.py"]
     said = subprocess.run(words, text=True, capture_output=True, check=False,
