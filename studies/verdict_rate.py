@@ -4,8 +4,8 @@ both (python/verdict.md has the figures).
 
     QKVET_HOME=build/release PYTHONPATH=python python3 studies/verdict_rate.py
 
-CPU seconds are those of a candidate: a machine that does nothing else judges 60 *
-jobs / CPU of them in a minute.
+CPU seconds are those of a candidate: an idle machine judges 60 * jobs / CPU of them in
+a minute.
 """
 import argparse
 import concurrent.futures

@@ -21,8 +21,8 @@ inline constexpr const char* kArmourLimitsVariable = "QKVET_ARMOUR_LIMITS";
 //   - no access to other processes (seccomp(2): ptrace, process_vm_readv,
 //     process_vm_writev, pidfd_getfd);
 //   - no signals to others (Landlock);
-//   - at most 256 processes, or what the environment says, as much memory as it
-//     says, files of 1 GiB, no core file.
+//   - at most 256 processes with any memory, or kArmourLimitsVariable; files of
+//     1 GiB, no core file.
 // One line with the parts that the system denies; "" for none. To be called
 // while the process has one thread.
 std::string enter_armour(const std::string& visible);
