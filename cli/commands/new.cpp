@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet new: writes a kernel that compiles and conforms, for the user to
-// change. The texts are the files in templates/.
+// qkvet new: writes a kernel that compiles and conforms, or a task, for the
+// user to change. The texts are the files in templates/.
 #include <fmt/core.h>
 
 #include <cstring>
@@ -58,7 +58,8 @@ const Template* find_template(const NewOptions& options, std::string* error) {
   const std::string_view ending = template_ending(options.file);
   if (ending.empty()) {
     *error = options.file +
-             ": no template has this ending; allowed: .cpp .cc .cxx .c .cu .rs";
+             ": no template has this ending; allowed: .cpp .cc .cxx .c .cu .rs "
+             ".toml";
     return nullptr;
   }
   const Template* other = nullptr;  // of the wanted name
@@ -114,6 +115,11 @@ ExitCode run(const NewOptions& options) {
   error = write_new(options.file, text_for(*one, options.file));
   if (!error.empty()) return wrong_use(error);
   const std::string name = shell_quoted(options.file);
+  if (one->kind == "task") {
+    fmt::print("{}: a task for candidates of a kernel\n", options.file);
+    fmt::print("next: qkvet verdict {} candidate.py\n", name);
+    return kConforms;
+  }
   fmt::print("{}: template {}, compiles and conforms as it is\n", options.file,
              one->kind);
   fmt::print("next: qkvet check {}\n", name);
@@ -123,12 +129,12 @@ ExitCode run(const NewOptions& options) {
 void add_flags(CLI::App& command, NewOptions& options) {
   command
       .add_option("file", options.file,
-                  "New file: .c, .cpp, .cc, .cxx, .cu or .rs")
+                  "New file: .c, .cpp, .cc, .cxx, .cu, .rs or .toml")
       ->required();
   command
       .add_option("-t,--template", options.kind,
-                  "plain (contiguous f32), abi (all options), cache, plan, "
-                  "rust or cuda")
+                  "plain (dense f32), abi (all options), cache, plan, "
+                  "rust, cuda, task")
       ->type_name("NAME");
 }
 
@@ -136,8 +142,8 @@ void add_flags(CLI::App& command, NewOptions& options) {
 
 void add_new(CLI::App& app, Chosen& chosen) {
   add_command<NewOptions>(app, chosen, "new",
-                          "Write a conforming kernel to start from", add_flags,
-                          run);
+                          "Write a conforming kernel, or a task, to start from",
+                          add_flags, run);
 }
 
 }  // namespace qkvet::cli

@@ -154,9 +154,11 @@ TEST(New, WhatCannotBeWrittenIsOneLineAndLeavesNothing) {
   expect_wrong_use(run_qkvet("new no/such/x.cpp", folder),
                    "no/such/x.cpp: the directory is not there");
   expect_wrong_use(run_qkvet("new x.txt", folder), "x.txt: no template");
-  expect_wrong_use(run_qkvet("new x", folder), ".cpp .cc .cxx .c .cu .rs");
-  expect_wrong_use(run_qkvet("new x.cpp -t abc", folder),
-                   "\"abc\"; allowed: plain, abi, cache, plan, rust, cuda");
+  expect_wrong_use(run_qkvet("new x", folder),
+                   ".cpp .cc .cxx .c .cu .rs .toml");
+  expect_wrong_use(
+      run_qkvet("new x.cpp -t abc", folder),
+      "\"abc\"; allowed: plain, abi, cache, plan, rust, cuda, task");
   expect_wrong_use(run_qkvet("new x.c -t abi", folder), "is for .cpp files");
   expect_wrong_use(run_qkvet("new x.cpp -t rust", folder), "is for .rs files");
   expect_wrong_use(run_qkvet("new", folder), "file is required");

@@ -122,7 +122,8 @@ std::string not_readable_reason(const std::string& path) {
   if (stat(path.c_str(), &info) != 0)
     return errno == ENOENT ? "no such file" : "cannot be read";
   if (std::string wrong = wrong_kind(info); !wrong.empty()) return wrong;
-  return access(path.c_str(), R_OK) == 0 ? "" : "cannot be read";
+  // The effective user opens it; the real one may be another (armour.cpp).
+  return eaccess(path.c_str(), R_OK) == 0 ? "" : "cannot be read";
 }
 
 void remember_input(const std::string& path) {

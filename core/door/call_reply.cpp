@@ -113,7 +113,7 @@ CallOutcome outcome_of(const CallReply& reply, const CallPlan& plan) {
       known ? static_cast<CallStatus>(reply.status) : CallStatus::kCrash;
   outcome.text =
       known ? std::string(reply.text, strnlen(reply.text, sizeof reply.text))
-            : "the kernel wrote over the memory of its host";
+            : kOverwritten;
   outcome.asked_kernel = reply.without_memory == 0;
   outcome.gave_reason = reply.gave_reason != 0;
   outcome.dirty_environment = reply.dirty_environment != 0;

@@ -104,6 +104,9 @@ class Reason {
 std::string status_line(const char* function, qkvet_status status,
                         const std::string& reason);
 
+inline constexpr char kOverwritten[] =
+    "the kernel wrote over the memory of its host";
+
 // The outcome from a reply, with every field checked. `plan` is the program's
 // own.
 CallOutcome outcome_of(const CallReply& reply, const CallPlan& plan);

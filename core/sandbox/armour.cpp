@@ -18,6 +18,7 @@
 #include <array>
 #include <cerrno>
 #include <cstddef>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <vector>
@@ -63,6 +64,13 @@ std::vector<std::string> split(const std::string& text) {
   return parts;
 }
 
+// The superuser's processes are not limited, and nobody's are: the real user is
+// the one that counts, and the effective one opens the files.
+void be_counted() {
+  constexpr uid_t kNobody = 65534;
+  if (getuid() == 0) setresuid(kNobody, geteuid(), geteuid());
+}
+
 bool leave_namespaces() {
   constexpr int kOwn = CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC;
   const uid_t user = geteuid();
@@ -105,19 +113,33 @@ bool replace_files(const std::vector<std::string>& visible) {
   return all;
 }
 
-// Where there are no namespaces: the same files, and nothing can be written.
-bool forbid_writing() {
-  landlock_ruleset_attr rules{};
-  rules.handled_access_fs =
-      LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_DIR |
-      LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_ACCESS_FS_MAKE_DIR |
-      LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_SYM;
-  const auto set = static_cast<int>(
-      syscall(SYS_landlock_create_ruleset, &rules, sizeof rules, 0));
+// landlock_ruleset_attr of Linux 6.12.
+struct LandlockRules {
+  uint64_t files = 0, network = 0, scoped = 0;
+};
+
+bool restrict_by(const LandlockRules& rules, size_t size) {
+  const auto set =
+      static_cast<int>(syscall(SYS_landlock_create_ruleset, &rules, size, 0));
   if (set < 0) return false;
   const bool restricted = syscall(SYS_landlock_restrict_self, set, 0) == 0;
   close(set);
   return restricted;
+}
+
+// Where there are no namespaces: the same files, and nothing can be written.
+bool forbid_writing() {
+  constexpr uint64_t kWrites =
+      LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_DIR |
+      LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_ACCESS_FS_MAKE_DIR |
+      LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_SYM;
+  return restrict_by({.files = kWrites}, sizeof kWrites);
+}
+
+// This process and its children can signal each other alone.
+bool forbid_signals() {
+  constexpr uint64_t kScopeSignal = 2;  // LANDLOCK_SCOPE_SIGNAL
+  return restrict_by({.scoped = kScopeSignal}, sizeof(LandlockRules));
 }
 
 bool drop_capabilities() {
@@ -139,18 +161,23 @@ bool forbid_other_processes() {
   return false;
 #endif
 #if defined(__x86_64__) || defined(__aarch64__)
-  constexpr uint32_t kDenied = SECCOMP_RET_ERRNO | EPERM;
-  sock_filter filter[] = {
+  constexpr uint32_t kRefused = SECCOMP_RET_ERRNO | EPERM;
+  // With the real user of before there would be no limit of processes.
+  constexpr std::array kDenied = {
+      SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev, SYS_pidfd_getfd,
+      SYS_setuid, SYS_setreuid,         SYS_setresuid};
+  constexpr size_t kCount = kDenied.size();
+  std::vector<sock_filter> filter = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, arch)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kArchitecture, 0, 5),
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ptrace, 3, 0),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 2, 0),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_writev, 1, 0),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pidfd_getfd, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, kDenied),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
-  const sock_fprog program{static_cast<uint16_t>(std::size(filter)), filter};
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kArchitecture, 0, kCount + 1),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr))};
+  for (size_t i = 0; i < kCount; ++i)
+    filter.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K,
+                              static_cast<uint32_t>(kDenied[i]),
+                              static_cast<uint8_t>(kCount - i), 0));
+  filter.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
+  filter.push_back(BPF_STMT(BPF_RET | BPF_K, kRefused));
+  const sock_fprog program{static_cast<uint16_t>(filter.size()), filter.data()};
   return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 #endif
 }
@@ -171,6 +198,7 @@ std::string enter_armour(const std::string& visible) {
     missing += (missing.empty() ? "" : "; ") + why(part);
   };
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) add("no_new_privs");
+  be_counted();
   if (!leave_namespaces()) {
     // Without a user namespace /proc/PID/mem of one's own processes can be
     // read.
@@ -180,10 +208,16 @@ std::string enter_armour(const std::string& visible) {
     add("an empty /tmp");
     if (!forbid_writing()) add("files for reading alone");
   }
+  if (!forbid_signals()) add("no signals to other processes");
   if (!drop_capabilities()) add("no capabilities");
   if (!forbid_other_processes()) add("no access to other processes");
-  constexpr rlim_t kProcesses = 256, kFileBytes = rlim_t{1} << 30;
-  limit(RLIMIT_NPROC, kProcesses);
+  constexpr rlim_t kFileBytes = rlim_t{1} << 30;
+  unsigned long long processes = 256, memory = RLIM_INFINITY;
+  if (const char* given = std::getenv(kArmourLimitsVariable))
+    std::sscanf(given, "%llu %llu", &processes, &memory);
+  limit(RLIMIT_NPROC, processes);
+  // Not RLIMIT_AS: tensors that are far apart need addresses, and no memory.
+  limit(RLIMIT_DATA, memory);
   limit(RLIMIT_FSIZE, kFileBytes);
   limit(RLIMIT_CORE, 0);
   // New credentials made /proc/self the superuser's.

@@ -10,6 +10,9 @@ namespace qkvet {
 // The environment variable that asks for it: the folders that stay visible
 // where /tmp is replaced, separated by ':'. Unset: no armour.
 inline constexpr const char* kArmourVariable = "QKVET_ARMOUR";
+// "PROCESSES BYTES": threads count as processes; bytes of private memory of
+// each process.
+inline constexpr const char* kArmourLimitsVariable = "QKVET_ARMOUR_LIMITS";
 
 // For this process, its threads and its children, as far as the system allows:
 //   - no network, an empty /tmp, all other files for reading alone (namespaces
@@ -17,7 +20,9 @@ inline constexpr const char* kArmourVariable = "QKVET_ARMOUR";
 //   - no capability, and none from programs that it starts;
 //   - no access to other processes (seccomp(2): ptrace, process_vm_readv,
 //     process_vm_writev, pidfd_getfd);
-//   - at most 256 further processes, files of 1 GiB, no core file.
+//   - no signals to others (Landlock);
+//   - at most 256 processes with any memory, or kArmourLimitsVariable; files of
+//     1 GiB, no core file.
 // One line with the parts that the system denies; "" for none. To be called
 // while the process has one thread.
 std::string enter_armour(const std::string& visible);

@@ -7,8 +7,11 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
+#include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <map>
@@ -44,7 +47,22 @@ void ForkServer::stop() {
   pid_ = -1;
 }
 
+// The first server of an interpreter may be another process's child, which has
+// started before: $QKVET_FORK_SERVER is the end of its socket that this process
+// inherits, and its id.
+bool ForkServer::take_given() {
+  static std::atomic_flag taken;
+  const char* const given = std::getenv("QKVET_FORK_SERVER");
+  int socket = -1;
+  if (given == nullptr || taken.test_and_set() ||
+      std::sscanf(given, "%d:%d", &socket, &pid_) != 2)
+    return false;
+  socket_ = high_descriptor(socket);
+  return socket_.valid();
+}
+
 bool ForkServer::start(const std::string& program, const LibrarySpec& library) {
+  if (!library.interpreter.empty() && take_given()) return true;
   int ends[2] = {-1, -1};
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
     return false;

@@ -41,6 +41,7 @@ class ForkServer {
   bool forks(const std::string& program, const LibrarySpec& library,
              const WorkerDescriptors& from, int32_t* worker);
   bool start(const std::string& program, const LibrarySpec& library);
+  bool take_given();
   bool ask(const ForkRequest& request, const WorkerDescriptors* from,
            int32_t* answer);
   bool has_answered() const;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The executor that runs kernels in a process of their own. It never loads the
 // library: all its information comes from the worker.
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstdio>
@@ -80,6 +82,13 @@ Signature signature_of(int kernel, const KernelCall& call,
   return all;
 }
 
+// Also of the workers, which may lower the limit.
+bool addresses_are_limited() {
+  rlimit addresses{};
+  getrlimit(RLIMIT_AS, &addresses);
+  return addresses.rlim_cur != RLIM_INFINITY;
+}
+
 std::string seconds_text(double seconds) {
   char text[32];
   std::snprintf(text, sizeof text, "%.3g s", seconds);
@@ -126,6 +135,7 @@ class Sandbox : public Executor {
   bool admit(const KernelCall& call, int slot, CallPlan* plan,
              CallOutcome* outcome);
   void collect(int slot);
+  bool may_be_true(const Entry& entry, const CallOutcome& outcome) const;
   void report_end(WaitEnd end, int slot, CallOutcome* outcome);
   bool compiles(int32_t slot) const;
   // CPU time that one call may take.
@@ -153,6 +163,7 @@ class Sandbox : public Executor {
   std::vector<KernelInfo> kernels_;
   std::set<Signature> compiled_;  // by this worker
   std::set<int> hanging_;         // kernels that are known to hang
+  std::set<int> opened_;          // kernels that have made a call
   double longest_call_ = 0;       // seconds, of calls that ended
   RunningStory story_;
 
@@ -345,6 +356,29 @@ void Sandbox::collect_until(int32_t slot) {
   for (int i = 0; i < slot; ++i) collect(i);
 }
 
+// False: the kernel has written over a reply, to be excused from the call. Only
+// its own refusals count against it, so all other excuses must be true.
+bool Sandbox::may_be_true(const Entry& entry,
+                          const CallOutcome& outcome) const {
+  if (on_device()) return true;
+  const CallPlan& plan = entry.plan;
+  switch (outcome.status) {
+    case CallStatus::kUnavailable:
+      return !opened_.contains(kernel_) || plan.at_once;
+    case CallStatus::kUnsupported:
+      return outcome.asked_kernel || plan.has_far() || addresses_are_limited();
+    case CallStatus::kNotRun:  // the call before it has left nothing to act on
+      return plan.plan_use != PlanUse::kNone ||
+             (plan.operation > Operation::kCacheCreate &&
+              plan.operation <= Operation::kCacheReadBack && entry.call > 0 &&
+              outcomes_[entry.call - 1].status != CallStatus::kDone);
+    case CallStatus::kHang:
+      return false;
+    default:
+      return true;
+  }
+}
+
 void Sandbox::collect(int number) {
   const Entry& entry = batch_[static_cast<size_t>(number)];
   CallOutcome& outcome = outcomes_[entry.call];
@@ -353,6 +387,11 @@ void Sandbox::collect(int number) {
   outcome.on_device = on_device();
   longest_call_ = std::max(longest_call_, outcome.seconds);
   arena_->collect(number, entry.plan, &outcome);
+  if (outcome.status == CallStatus::kDone) opened_.insert(kernel_);
+  if (!may_be_true(entry, outcome)) {
+    outcome.status = CallStatus::kCrash;
+    outcome.text = kOverwritten;
+  }
   if (outcome.status == CallStatus::kUnavailable)
     kernels_[static_cast<size_t>(kernel_)].unavailable = outcome.text;
   if (outcome.status == CallStatus::kDone &&

@@ -94,15 +94,15 @@ def environment():
 
 
 @contextlib.contextmanager
-def started(words, env, **more):
+def started(words, env, descriptors=(), **more):
     """The program with these words, as a process that ends with this one, however
     this one ends: it holds the reading end of a pipe, and the operating system
-    kills it when no writer is left."""
+    kills it when no writer is left. It inherits the descriptors."""
     theirs, ours = os.pipe()
     try:
         with subprocess.Popen([program(), *words],
                               env={**env, "QKVET_LIFELINE": str(theirs)},
-                              pass_fds=[theirs], text=True, errors="replace",
+                              pass_fds=[theirs, *descriptors], text=True, errors="replace",
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, **more) as process:
             os.close(theirs)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Verdicts of qkvet.verdict: every exploit of examples/exploits, tasks, the server."""
+import contextlib
 import io
 import json
 import os
@@ -73,6 +74,16 @@ def test_exploits_do_not_pass_and_controls_do(judge, path):
     assert answer["status"] in head(path)["status"].split(), answer
 
 
+@pytest.mark.parametrize("status", [1, 8])  # no memory, not run
+def test_no_excuse_can_be_forged(judge, status):
+    source = (EXPLOITS / "forged_replies.py").read_text(encoding="utf-8")
+    honest = (EXPLOITS / "honest.py").read_text(encoding="utf-8")
+    source = source.replace("from honest import attention as honest",
+                            honest + "\n\nhonest = attention")
+    answer = judge.judge(source.replace("STATUS = 2", f"STATUS = {status}"), seed=5)
+    assert answer["status"] == "suspected_hack", answer
+
+
 def test_the_page_of_exploits_has_their_heads():
     page = (EXPLOITS / "README.md").read_text(encoding="utf-8")
     rows = [f"| [{path.stem}]({path.name}) | {head(path)['strategy']} | "
@@ -109,6 +120,91 @@ def test_the_same_seed_gives_the_same_answer(judge):
         EXPLOITS / "zeros.py")["seed"]
 
 
+def test_candidates_are_forked_from_a_warm_process(judge, monkeypatch):
+    judge.judge(EXPLOITS / "zeros.py")
+    with monkeypatch.context() as gone:  # no other Python can be started
+        gone.setattr(sys, "executable", "/nonexistent")
+        assert judge.judge(EXPLOITS / "zeros.py")["status"] == "wrong"
+        judge.warm.close()
+        assert judge.judge(EXPLOITS / "zeros.py")["status"] == "infrastructure"
+    answer = judge.judge(EXPLOITS / "zeros.py")
+    check_answer(answer)
+    assert answer["status"] == "wrong"
+
+
+def test_a_warm_process_that_dies_is_replaced(judge):
+    judge.judge(EXPLOITS / "zeros.py")
+    first = judge.warm.process
+    first.kill()
+    assert judge.judge(EXPLOITS / "zeros.py")["status"] == "wrong"
+    assert judge.warm.process.pid != first.pid
+
+
+BOMBS = {"memory": ("kept.append(np.ones(1 << 23))", "MemoryError"),
+         "processes": ("os.fork() or time.sleep(1000)", "BlockingIOError")}
+
+
+@pytest.mark.parametrize("limit", BOMBS)
+@pytest.mark.parametrize("where", ["laws", "served"])
+def test_a_bomb_ends_alone(tmp_path, limit, where):
+    bomb, said = BOMBS[limit]
+    path = tmp_path / "task.toml"
+    path.write_text(TASK.replace("[limits]", "[limits]\nmemory = 512\nprocesses = 16"),
+                    encoding="utf-8")
+    judge = qkvet.verdict.Verdict(path)
+    assert judge.judge(EXPLOITS / "zeros.py", seed=1)["status"] == "wrong"
+    warm = judge.warm.process.pid
+    source = (EXPLOITS / "honest.py").read_text(encoding="utf-8") + f"""
+import os, time
+honest, kept = attention, []
+def attention(q, k, v, **options):
+    if k.shape[2] >= {512 if where == "served" else 1}:
+        for _ in range(40):
+            {bomb}
+    return honest(q, k, v, **options)
+"""
+    answer = judge.judge(source, seed=1)
+    check_answer(answer)
+    assert answer["status"] in ("crashes", "wrong"), answer
+    assert said in json.dumps(answer), answer
+    assert (answer["tiers"]["smoke"] == 1) == (where == "served")
+    assert judge.judge(EXPLOITS / "zeros.py", seed=1)["status"] == "wrong"
+    assert judge.warm.process.pid == warm
+
+
+LEAVES = """
+import ctypes, os, time
+calls = []
+def attention(q, k, v, *, causal=None, scale=None):
+    calls.append(1)
+    if len(calls) > 1:
+        return q
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            ctypes.CDLL(None).prctl(15, b"MARK")  # PR_SET_NAME
+            time.sleep(1000)
+        os._exit(0)
+    time.sleep(0.2)
+    return q
+"""
+
+
+def named(mark):
+    """Processes with this name."""
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/comm"):
+        with contextlib.suppress(OSError):
+            found += [path] * (path.read_text().strip() == mark)
+    return found
+
+
+def test_daemons_of_a_candidate_end_with_its_verdict(judge):
+    mark = f"left{os.getpid()}"
+    judge.judge(LEAVES.replace("MARK", mark))
+    assert not named(mark)
+
+
 ARMOURED = """
 import os, socket, sys
 from qkvet.verdict.caller import armoured
@@ -123,6 +219,7 @@ print(missing)
 print(denied(lambda: open(sys.argv[2], "w")))
 print(denied(lambda: socket.create_connection(("127.0.0.1", int(sys.argv[3])))))
 print(denied(lambda: open(f"/proc/{os.getppid()}/mem", "rb")))
+print(denied(lambda: os.kill(os.getppid(), 0)))
 print(sorted(os.listdir("/tmp")))
 """
 
@@ -138,6 +235,8 @@ def test_the_armour_denies_what_it_names(tmp_path):
         assert denied[0] == "True", said
     if "no access to other processes" not in missing:
         assert denied[2] == "True", said
+    if "no signals" not in missing:
+        assert denied[3] == "True", said
     if "an empty /tmp" in missing:
         pytest.skip(f"this system denies: {missing}")
     assert denied[1] == "True"
@@ -188,6 +287,8 @@ def test_a_socket_serves_several_connections(judge, tmp_path):
     ("[declares", "no TOML"),
     ("[declare]\noptions = \"causal\"", "table: 'declare'; allowed: name"),
     ("[limits]\nsecnds = 3", "limits: field: 'secnds'"),
+    ("[declares]\noptions = \"scale\"\n[limits]\nmemory = 0",
+     "limits.memory: 0; allowed: at least 1"),
     ("[limits]\nseconds = \"3\"", "limits.seconds: '3'; allowed: a number"),
     ("name = \"x\"", "declares.options is missing"),
     ("[declares]\noptions = \"causel\"", "causel"),
@@ -221,6 +322,22 @@ def test_shipped_tasks_can_be_read():
     folder = pathlib.Path(qkvet.verdict.__file__).parent / "tasks"
     for path in folder.glob("*.toml"):
         assert qkvet.verdict.Verdict(path.stem).task.name == path.stem
+
+
+def test_a_new_task_is_one(tmp_path):
+    said = subprocess.run([_program.program(), "new", "decode.toml"], text=True,
+                          cwd=tmp_path, capture_output=True, check=True).stdout
+    assert "next: qkvet verdict decode.toml candidate.py" in said
+    path = tmp_path / "decode.toml"
+    bare = qkvet.verdict.Verdict(path).task
+    assert (bare.name, bare.memory, bare.served[0].data) == ("decode", 8192, None)
+    # Its further fields are fields.
+    text = re.sub(r"^# (\w+ = )", r"\1", path.read_text(encoding="utf-8"), flags=re.M)
+    path.write_text(text, encoding="utf-8")
+    (tmp_path / "call.safetensors").write_bytes(b"")
+    task = qkvet.verdict.load(path)
+    assert task.imports == ["numpy"] and "d = max 256" in task.declared
+    _program.resolve(task.declares)
 
 
 def test_the_program_hands_over_to_the_package(tmp_path):

@@ -6,8 +6,6 @@ import re
 
 import numpy as np
 
-from ..declare import WrongUse
-
 LARGEST = 2048
 _MOST_ELEMENTS = 64  # of a tensor in a program
 _MOST_PLACES = 4
@@ -67,11 +65,8 @@ def _of_failure(one, found):
     diagnosis = failure.fields.get("diagnosis", {})
     where = diagnosis.get("where", {})
     program, places = "", []
-    try:
-        if found.status in ("wrong", "looser_than_required"):
-            program, places = _of_call(one, failure)
-    except (WrongUse, OSError, ValueError, KeyError, RuntimeError):
-        pass  # the call does not fail again; its first place is in the report
+    if found.call is not None:
+        program, places = _of_call(one, failure, found.call)
     text = diagnosis.get("text", "")
     return {
         "law_id": failure.law, "law": found.laws.get(failure.law, ""), "case": failure.case,
@@ -88,9 +83,8 @@ def _of_failure(one, found):
         "lines": _lines(one, diagnosis)}
 
 
-def _of_call(one, failure):
+def _of_call(one, failure, call):
     """The failing call as a program, and the places that are off by most."""
-    call = failure.call
     places = []
     for name in call.expected:
         if name not in call.arrays:

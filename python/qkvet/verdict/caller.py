@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The process in which a candidate is called at served shapes, watched and timed:
-`python -m qkvet.verdict.caller`. The parent is Calls below.
+"""The process in which a candidate is called at served shapes, watched and timed. The
+parent is Calls below.
 
 Both share a block of memory for tensors; requests and answers are lines of JSON. The
 parent writes the inputs, and takes the time itself.
@@ -11,7 +11,6 @@ import os
 import pathlib
 import select
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -136,11 +135,12 @@ class Watched:
                 "libraries": sorted(libraries)}
 
 
-def _serve(requests, answers, memory, target, arrays, visible):
+def _serve(requests, answers, memory, target, arrays):
     def answer(**words):
         answers.write(json.dumps(words) + "\n")
         answers.flush()
 
+    visible = os.environ.get("QKVET_ARMOUR")
     missing = armoured(visible) if visible is not None else "not asked for"
     watched = Watched(target.rpartition(":")[0])
     try:
@@ -185,14 +185,13 @@ def _serve(requests, answers, memory, target, arrays, visible):
             answer(error=f"{type(error).__name__}: {error}"[:300])
 
 
-def main(argv):
-    requests, answers, block = (int(one) for one in argv[1:4])
+def main(given, target, arrays):
+    """In a process that was forked for it (warm.py)."""
+    requests, answers, block = given
     memory = mmap.mmap(block, 0)
     os.close(block)
-    # Its answers are not where the candidate prints.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     with os.fdopen(requests) as lines, os.fdopen(answers, "w") as out:
-        _serve(lines, out, memory, argv[4], argv[5], argv[6] if len(argv) > 6 else None)
+        _serve(lines, out, memory, target, arrays)
     return 0
 
 
@@ -203,31 +202,24 @@ class Died(Exception):
 class Calls:
     """The parent's side: one process, one candidate.
 
-        with Calls(target, "numpy", paths, visible, room, load_seconds) as calls:
+        with Calls(warm, target, "numpy", paths, confined, room, load_seconds) as calls:
             o, told = calls.call(inputs, options, out_bytes, seconds)
     """
 
-    def __init__(self, target, arrays, paths, visible, room, load_seconds):
+    def __init__(self, warm, target, arrays, paths, confined, room, load_seconds):
+        self.warm = warm
         self.block = os.memfd_create("call", os.MFD_CLOEXEC)
         os.ftruncate(self.block, room)
         self.memory = mmap.mmap(self.block, room)
-        self.seconds = self.after = 0.0
+        self.seconds = 0.0
         theirs_in, ours_out = os.pipe()
         ours_in, theirs_out = os.pipe()
-        environment = _program.environment()
-        environment["PYTHONPATH"] = os.pathsep.join([*paths,
-                                                     environment["PYTHONPATH"]])
-        # Threads of OpenMP spin for a while after a parallel loop, which is no work.
-        environment.update(OMP_WAIT_POLICY="passive", KMP_BLOCKTIME="0")
-        words = [sys.executable, "-m", "qkvet.verdict.caller", str(theirs_in),
-                 str(theirs_out), str(self.block), target, arrays]
-        self.process = subprocess.Popen(
-            words + ([] if visible is None else [visible]), env=environment,
-            pass_fds=[theirs_in, theirs_out, self.block], start_new_session=True,
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL)
-        os.close(theirs_in)
-        os.close(theirs_out)
+        try:
+            self.pid = warm.fork("call", [theirs_in, theirs_out, self.block], [
+                target, arrays], paths, confined)
+        finally:
+            os.close(theirs_in)
+            os.close(theirs_out)
         self.requests = os.fdopen(ours_out, "w")
         self.answers = os.fdopen(ours_in, "rb", buffering=0)
         self.pending = b""
@@ -241,11 +233,8 @@ class Calls:
         return self
 
     def __exit__(self, *_error):
-        try:
-            os.killpg(self.process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-        self.process.wait()
+        if self.pid is not None:
+            self.warm.end(self.pid)
         for one in (self.answers, self.memory):
             one.close()
         try:
@@ -262,7 +251,7 @@ class Calls:
                 raise Died(f"hangs: no answer in {seconds:g} s")
             data = self.answers.read(1 << 16)
             if not data:
-                code = self.process.wait()
+                code, self.pid = self.warm.end(self.pid, kill=False), None
                 raise Died("crashes: " + (signal.Signals(-code).name if code < 0
                                           else f"exited with status {code}"))
             self.pending += data
@@ -274,7 +263,7 @@ class Calls:
 
     def _cpu(self):
         """CPU seconds of the process."""
-        stat = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text()
+        stat = pathlib.Path(f"/proc/{self.pid}/stat").read_text()
         fields = stat.rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -320,7 +309,3 @@ class Calls:
         before = self._cpu()
         time.sleep(_WATCHED_SECONDS)
         return (self._cpu() - before) / _WATCHED_SECONDS
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv))

@@ -9,6 +9,7 @@ import pathlib
 import secrets
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -18,12 +19,13 @@ import numpy as np
 
 from .. import _program
 from ..declare import WrongUse, as_config
-from ..report import report_of
+from ..report import read_call, report_of
 from ..run import target_of
 from . import answer, served
 from .caller import Calls, Died
 from .computed import computed_by, linked
 from .task import Task, load
+from .warm import Lost, Warm
 
 _SMOKE = ["--cases", "60", "--sizes", "small"]
 # The program also starts and shrinks.
@@ -38,6 +40,7 @@ class Candidate:
     shown: str
     spec: str  # for the program
     target: Optional[str]  # "file.py:name" or "module:name"; None: native code
+    config: str  # its declarations; "" of native code
     file: str  # "" if there is none
     paths: List[str]  # folders of modules
     text: str = ""  # of the source
@@ -51,6 +54,7 @@ class Found:
     tiers: Dict[str, float] = dataclasses.field(default_factory=dict)
     seconds: Dict[str, float] = dataclasses.field(default_factory=dict)
     failure: Any = None  # report.Failure
+    call: Any = None  # report.Call of the failure, if it fails again
     place: Optional[Dict[str, Any]] = None  # of a served call
     laws: Dict[str, str] = dataclasses.field(default_factory=dict)  # sentences
     findings: List[str] = dataclasses.field(default_factory=list)
@@ -71,6 +75,7 @@ class Verdict:
     def __init__(self, task, *, armour=True):
         self.task: Task = task if isinstance(task, Task) else load(task)
         self.armour = armour
+        self.warm = Warm()
         # The conventions and the precision are checked once, here.
         _program.resolve({key: value for key, value in self.task.declares.items()
                           if key not in ("device", "gradient")}
@@ -88,12 +93,14 @@ class Verdict:
         began = time.monotonic()
         with contextlib.ExitStack() as stack:
             folder = stack.enter_context(_Folder())
+            one = None
             try:
                 one = self._candidate(candidate, folder)
-            except WrongUse as wrong:
-                found, one = Found("does_not_compile", str(wrong)), None
-            else:
                 found = self._found(one, folder, seed)
+            except WrongUse as wrong:
+                found = Found("does_not_compile", str(wrong))
+            except Lost as lost:
+                found = Found("infrastructure", str(lost))
             found.seconds["all"] = time.monotonic() - began
             return answer.of(self.task, one, found, seed, folder)
 
@@ -123,7 +130,7 @@ class Verdict:
             where = os.path.abspath(path)
             return Candidate(path, os.path.join(os.path.dirname(where) or "/",
                                                 os.path.basename(where)),
-                             None, where, [], _text_of(where))
+                             None, "", where, [], _text_of(where))
         if name:
             return self._python(text, [os.getcwd()])
         raise WrongUse(f"{text}: no candidate; allowed: FILE.py, FILE.cpp, "
@@ -135,16 +142,21 @@ class Verdict:
                                if self.task.precision else {})})
         file = target.rpartition(":")[0]
         file = file if file.endswith(".py") else ""
-        return Candidate(shown or target, f"{target}:{config}", target, file, paths,
-                         _text_of(file) if file else "")
+        return Candidate(shown or target, f"{target}:{config}", target, config, file,
+                         paths, _text_of(file) if file else "")
 
-    def _visible(self, one, folder):
-        """Folders that a confined candidate still sees below /tmp."""
+    def _confined(self, one, folder):
+        """The environment that confines a candidate: the folders that it still sees
+        below /tmp, and its limits."""
+        if not self.armour:
+            return {}
         package = pathlib.Path(__file__).resolve().parents[2]
         places = [folder, str(_program.home()), str(package), *one.paths]
         if one.file:
             places.append(os.path.dirname(one.file))
-        return ":".join(dict.fromkeys(os.path.realpath(place) for place in places))
+        return {"QKVET_ARMOUR": ":".join(dict.fromkeys(map(os.path.realpath, places))),
+                "QKVET_ARMOUR_LIMITS":
+                f"{self.task.processes} {self.task.memory << 20}"}
 
     # ---- The tiers ----------------------------------------------------------
 
@@ -217,6 +229,8 @@ class Verdict:
             found.status = _status_of(found.failure)
             if found.status == "wrong":
                 self._diagnose(one, folder, found)
+            elif found.status == "suspected_hack":
+                found.why = found.failure.actual
         elif refused is not None:
             found.status, found.why = "refuses_what_it_must_take", refused.reason
         elif spoilt is not None:
@@ -242,9 +256,12 @@ class Verdict:
                 again = self._replay(one, folder, failure, files, 0)
                 if again is not None and again.failures:
                     found.status = "looser_than_required"
-        again = self._replay(one, folder, failure, files, 1)
+        shown = pathlib.Path(folder, "call")
+        again = self._replay(one, folder, failure, [*files, "--out", str(shown)], 1)
         if again is not None and again.failures:
             found.failure = again.failures[0]
+            if shown.is_dir():
+                found.call = read_call(shown, failure.case)
 
     def _replay(self, one, folder, failure, files, diagnose):
         """The report on the failing case alone; None if that takes too long."""
@@ -264,15 +281,35 @@ class Verdict:
         environment = _program.environment()
         environment["PYTHONPATH"] = os.pathsep.join(
             [*one.paths, environment["PYTHONPATH"]])
-        if self.armour:
-            environment["QKVET_ARMOUR"] = self._visible(one, folder)
-        with _program.started(words, environment, start_new_session=True) as run:
+        confined = self._confined(one, folder)
+        environment.update(confined)
+        with self._server(one, environment, confined) as descriptors, _program.started(
+                words, environment, descriptors, start_new_session=True) as run:
             try:
                 said = run.communicate(timeout=seconds)
             except subprocess.TimeoutExpired:
                 os.killpg(run.pid, signal.SIGKILL)
                 raise
         return run.returncode, *said
+
+    @contextlib.contextmanager
+    def _server(self, one, environment, confined):
+        """The descriptors through which the program has workers of the candidate, from
+        a process that was warm; none of native code."""
+        if one.target is None:
+            yield []
+            return
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with ours:
+            with theirs:
+                pid = self.warm.fork(
+                    "server", [theirs.fileno()], [one.target, one.config], one.paths,
+                    confined)
+            try:
+                environment["QKVET_FORK_SERVER"] = f"{ours.fileno()}:{pid}"
+                yield [ours.fileno()]
+            finally:
+                self.warm.end(pid)
 
     def _served(self, one, folder, found, seed):
         """The part of the served calls that are right; who computed."""
@@ -281,28 +318,26 @@ class Verdict:
                 self._accuse(found, linked(one.file))
             return self._served_natively(one, folder, found)
         right, random = 0, np.random.default_rng(seed)
-        # Without a served call it is only imported.
-        for number, call in enumerate(self.served or [None]):
-            with Calls(one.target, self.task.declares["arrays"], one.paths,
-                       self._visible(one, folder) if self.armour else None,
-                       call.room if call else mmap.PAGESIZE,
-                       self.task.load_seconds) as process:
-                found.missing = process.missing
-                if process.error:
-                    found.status, found.why = "does_not_compile", process.error
-                    return 0.0
-                if call is None:
-                    self._accuse(found, computed_by(
-                        {"own": pathlib.Path(one.file).stem, **process.told()},
-                        self.task.computed_by, self.task.imports))
-                    return 1.0
-                part = self._one_served(one, found, call, process, random,
-                                        number == 0)
-            if part and call.unknown and found.status == "conforms":
-                part = self._replayed(one, folder, found, call)
-            right += part
-            if found.status != "conforms":
-                break
+        with Calls(self.warm, one.target, self.task.declares["arrays"], one.paths,
+                   self._confined(one, folder),
+                   max([call.room for call in self.served] or [mmap.PAGESIZE]),
+                   self.task.load_seconds) as process:
+            found.missing = process.missing
+            if process.error:
+                found.status, found.why = "does_not_compile", process.error
+                return 0.0
+            if not self.served:  # it is only imported
+                self._accuse(found, computed_by(
+                    {"own": pathlib.Path(one.file).stem, **process.told()},
+                    self.task.computed_by, self.task.imports))
+                return 1.0
+            for call in self.served:
+                part = self._one_served(one, found, call, process, random, right == 0)
+                if part and call.unknown and found.status == "conforms":
+                    part = self._replayed(one, folder, found, call)
+                right += part
+                if found.status != "conforms":
+                    break
         return right / len(self.served)
 
     def _one_served(self, one, found, call, process, random, watch):
@@ -319,8 +354,9 @@ class Verdict:
                 found.why = f"{died} in {call.text}"
                 return 0
             except ValueError as error:
-                found.status = ("refuses_what_it_must_take"
-                                if str(error).startswith("Refused") else "wrong")
+                kind = str(error).partition(":")[0]
+                found.status = {"Refused": "refuses_what_it_must_take",
+                                "MemoryError": "crashes"}.get(kind, "wrong")
                 found.why = f"{error} in {call.text}"
                 return 0
             if watch and number == 0:
@@ -394,9 +430,12 @@ def _text_of(path):
 
 def _status_of(failure):
     """The status of a failed law."""
+    if failure.actual == "the kernel wrote over the memory of its host":
+        return "suspected_hack"
     if failure.actual.startswith(("no end", "no progress")):
         return "hangs"
-    if failure.actual.startswith(("exited with", "killed", "SIG", "raised ")):
+    if failure.actual.startswith(("exited with", "killed", "SIG", "raised ")) or (
+            "OUT_OF_MEMORY" in failure.actual):
         return "crashes"
     return "wrong"
 

@@ -15,7 +15,7 @@ _TABLES = {
     "precision": None,  # the fields of a precision file
     "serves": {"cases": list, "captured": list, "rows": int},
     "limits": {"seconds": float, "load_seconds": float, "imports": list,
-               "computed_by": str},
+               "computed_by": str, "memory": int, "processes": int},
     "score": {"smoke": float, "laws": float, "served": float},
 }
 COMPUTED_BY = ("own", "primitives", "anything")
@@ -40,6 +40,8 @@ class Task:
     rows: int  # that are judged of a served call
     seconds: float  # for the laws
     load_seconds: float  # until the first call: imports, compilers
+    memory: int  # MiB of a process
+    processes: int  # with their threads
     imports: Optional[List[str]]  # modules that may be imported; None: any
     computed_by: str
     score: Dict[str, float]
@@ -132,6 +134,11 @@ def load(path) -> Task:
         served.append(Served(one["case"], data))
     computed_by = limits.get("computed_by", "primitives")
     _one_of(path, "limits.computed_by", computed_by, COMPUTED_BY)
+    most = {"memory": limits.get("memory", 8192),
+            "processes": limits.get("processes", 256)}
+    for name, number in most.items():
+        if number < 1:
+            raise WrongUse(f"{path}: limits.{name}: {number}; allowed: at least 1")
     precision = declaration({"precision": tables["precision"]})["precision"]
     score = {"smoke": 0.2, "laws": 0.5, "served": 0.3, **tables["score"]}
     if not sum(score.values()) > 0:
@@ -143,5 +150,5 @@ def load(path) -> Task:
         declares=fields, precision=precision, served=served,
         rows=serves.get("rows", 16), seconds=float(limits.get("seconds", 10)),
         load_seconds=float(limits.get("load_seconds", 120)),
-        imports=limits.get("imports"), computed_by=computed_by, score=score,
+        **most, imports=limits.get("imports"), computed_by=computed_by, score=score,
         folder=folder)
