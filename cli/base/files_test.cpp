@@ -61,6 +61,7 @@ const std::map<std::string, std::string>& words_of() {
       {"fuzz", "shapes -k scalar/plain --cases 1"},
       {"mutate", "good.cpp -n 20 --sample 1"},
       {"identify", "-k scalar/plain -n 20"},
+      {"bench call", "-k scalar/plain f32,B1,H1,Tq1,Tk1,d1 --repeat 1"},
       {"bench decode", "-k kv_cache/contiguous Tk16 --repeat 1"},
       {"demo memory", "f16,L1,B1,Hkv1,T1,d1"},
       {"golden verify", "-k scalar/plain"},

@@ -12,6 +12,7 @@
 #include "cli/base/model_text.h"
 #include "cli/base/program_run.h"
 #include "cli/base/read_loop.h"
+#include "cli/bench/bench_call.h"
 #include "cli/bench/bench_decode.h"
 #include "cli/demos/kv_memory.h"
 #include "core/case/story.h"
@@ -273,6 +274,53 @@ TEST(KvMemory, TheKernelIsAsked) {
             std::vector<StoredAs>{StoredAs::kAsGiven});
 }
 
+TEST(BenchCall, OperationsAndBytesOfTheDefinition) {
+  const struct {
+    const char* value;
+    double operations, bytes;
+  } rows[] = {
+      {"f32,B2,H4,Hkv2,Tq3,Tk5,d8,dv6", 2. * 2 * 4 * 15 * 14,
+       4. * 2 * (4 * 3 * 8 + 2 * 5 * 14)},
+      {"f16,B1,H1,Tq3,Tk5,d8,causal=tl", 2. * 6 * 16, 2. * (24 + 80)},
+      {"f32,B1,H1,Tq3,Tk5,d8,causal=br", 2. * 12 * 16, 4. * (24 + 80)},
+      {"f32,B1,H1,Tq5,Tk3,d8,causal=br", 2. * 6 * 16, 4. * (40 + 48)},
+      {"f32,B1,H1,Tq3,Tk5,d8,backward", 5. * 15 * 16, 4. * (24 + 80)},
+      {"f32,B1,H2,T3,D8", 2. * 2 * 9 * 8 + 8. * 3 * 64, 4. * (24 + 256)},
+      {"f32,B1,H2,T3,D8,backward", 5. * 2 * 9 * 8 + 16. * 3 * 64,
+       4. * (24 + 256)},
+  };
+  for (const auto& row : rows) {
+    const Case value = parse_case(row.value).value.value();
+    EXPECT_EQ(operations_of(value), row.operations) << row.value;
+    EXPECT_EQ(bytes_of(value), row.bytes) << row.value;
+  }
+}
+
+TEST(BenchCall, NoiseIsWhatTheLeastTimesAllow) {
+  EXPECT_EQ(compared({1, 2, 9}, {1.5, 3, 4}), "noise");
+  EXPECT_EQ(compared({1, 2, 9}, {2, 3, 4}), "noise");
+  EXPECT_EQ(compared({1, 2, 9}, {2.5, 4, 5}), "0.50 times as fast");
+  EXPECT_EQ(compared({2.5, 4, 5}, {1, 2, 9}), "2.00 times as fast");
+}
+
+TEST(BenchProgram, TimesCallsBesideTheLimitsOfACore) {
+  const std::string json = "'" + (scratch() / "calls.jsonl").string() + "'";
+  const std::string call =
+      "bench call f32,B1,H1,Tq4,Tk4,d4 f32,B1,H1,Tq4,Tk4,d4,backward "
+      "--repeat 2 -k scalar/plain ";
+  for (const std::string more : {"--json ", "--baseline "}) {
+    const Ran ran = exits(0, run_qkvet(call + more + json));
+    EXPECT_EQ(ran.error, "");
+    for (const char* const part :
+         {"f32,B1,H1,Tq4,Tk4,d4,backward   one core; its peak ", "GFLOP/s with",
+          "of peak", "of loop", "scalar/plain "})
+      EXPECT_TRUE(has(ran.out, part)) << part;
+    EXPECT_EQ(has(ran.out, "baseline"), more == "--baseline ");
+  }
+  const Ran refused = exits(0, run_qkvet("bench call layer --repeat 1"));
+  EXPECT_TRUE(has(refused.out, "avx2/flash               no layer"));
+}
+
 TEST(BenchProgram, PrintsTheTable) {
   const std::filesystem::path json = scratch() / "bench.jsonl";
   const Ran ran =
@@ -310,6 +358,12 @@ TEST(BenchProgram, WrongUseIsOneLineAndTwo) {
   const std::pair<std::string, const char*> rows[] = {
       {"bench", "subcommand"},
       {"bench prefill", "prefill"},
+      {"bench call f32,B1,H1,Tq1,Tk1,dd", "dd"},
+      {"bench call f32,B1,H1,d1,cap4,story=step.a.1", "times no cache"},
+      {"bench call decode --repeat 0", "--repeat"},
+      {"bench call decode nosuch/kernel", "nosuch/kernel"},
+      {"bench call f32,B4096,H64,Tq1,Tk16777216,d4096", "most allowed"},
+      {"bench call decode --baseline /nowhere", "/nowhere"},
       {"bench decode Tk8.x", "Tk8.x"},
       {"bench decode Tk64.8", "ascending"},
       {"bench decode Tk0", "Tk0"},

@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// qkvet bench decode: one more token with a KV cache and without one.
+// qkvet bench call: the time of a call, beside the limits of a core; decode:
+// one more token with a KV cache and without one.
 #include <fmt/core.h>
 
+#include <map>
+#include <memory>
+#include <sstream>
+
 #include "cli/base/model_text.h"
+#include "cli/bench/bench_call.h"
 #include "cli/bench/bench_decode.h"
 #include "cli/commands/flags.h"
 #include "cli/terminal/report.h"
 #include "cli/terminal/select.h"
 #include "core/base/json.h"
+#include "core/base/read_file.h"
+#include "core/door/guarded.h"
 #include "report/json_lines.h"
 #include "report/written_file.h"
 
@@ -208,12 +216,198 @@ void add_flags(CLI::App& command, BenchDecodeOptions& options) {
   add_json(command, options.json);
 }
 
+struct BenchCallOptions {
+  std::vector<std::string> cases;
+  KernelSelection selection;  // nothing named: those of the family avx2
+  int repeat = 9;
+  std::string json;      // a file; "" for none
+  std::string baseline;  // a file of --json; "" for none
+};
+
+// Words for cases.
+constexpr struct {
+  const char *word, *value;
+} kCalls[] = {{"prefill", "f32,B1,H8,Tq1024,Tk1024,d64,causal"},
+              {"decode", "f32,B1,H32,Hkv8,Tq1,Tk8192,d128"},
+              {"backward", "f32,B1,H8,Tq512,Tk512,d64,causal,backward"},
+              {"layer", "f32,B1,H8,T512,D512,causal"}};
+
+// The case that a word is, right or wrong; "" for a kernel.
+std::string case_of(const std::string& word) {
+  for (const auto& call : kCalls)
+    if (word == call.word) return call.value;
+  const bool is_kernel =
+      word.find(',') == word.npos || word.find_first_of("/:") != word.npos;
+  return is_kernel && !parse_case(word).value ? "" : word;
+}
+
+Json call_line(const std::string& value, const TimedKernel& kernel,
+               const TimedCall& call, double operations, double bytes) {
+  return {{"schema", kSchema},
+          {"type", "bench_call"},
+          {"case", value},
+          {"kernel", kernel.name},
+          {"operations", operations},
+          {"bytes", bytes},
+          {"instructions", peak_instructions()},
+          {"seconds", json_spread(kernel.seconds)},
+          {"peak_operations_per_second", json_spread(call.peak)},
+          {"loop_seconds", json_spread(call.loop)}};
+}
+
+// Times of an earlier file, by case and kernel.
+using Earlier = std::map<std::pair<std::string, std::string>, Spread>;
+
+void print_call(const std::string& value, const TimedCall& call,
+                const std::vector<TimedKernel>& kernels, double operations,
+                double bytes, const Earlier& earlier) {
+  constexpr double kGiga = 1e9;
+  fmt::print(
+      "{}   one core; its peak {:.3g} GFLOP/s with {}; plain loop {:.3g} "
+      "GB/s\n",
+      value, call.peak.median / kGiga, peak_instructions(),
+      bytes / kGiga / call.loop.median);
+  fmt::print("  {:<24} {:<28} {:>8} {:>8} {:>7} {:>8}  {}\n", "kernel",
+             "ms (least .. most)", "GFLOP/s", "of peak", "GB/s", "of loop",
+             earlier.empty() ? "" : "baseline");
+  for (const TimedKernel& kernel : kernels) {
+    const double seconds = kernel.seconds.median;
+    const auto before = earlier.find({value, kernel.name});
+    if (!kernel.error.empty())
+      fmt::print("  {:<24} {}\n", kernel.name, kernel.error);
+    else
+      fmt::print("  {:<24} {:<28} {:>8} {:>8} {:>7} {:>8}  {}\n", kernel.name,
+                 milliseconds(kernel.seconds),
+                 quotient("{:.3g}", operations / kGiga, seconds),
+                 quotient("{:.2f}", operations / call.peak.median, seconds),
+                 quotient("{:.3g}", bytes / kGiga, seconds),
+                 quotient("{:.2f}", call.loop.median, seconds),
+                 before == earlier.end()
+                     ? ""
+                     : compared(before->second, kernel.seconds));
+  }
+  fmt::print("\n");
+}
+
+// "" or one line.
+std::string read_earlier(const std::string& path, Earlier* earlier) {
+  std::string text;
+  if (path.empty()) return "";
+  if (std::string error = read_file(path, &text); !error.empty()) return error;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) try {
+      const ReadJson one = read_json(line);
+      const ReadJson& seconds = one.at("seconds");
+      (*earlier)[{one.at("case"), one.at("kernel")}] = {
+          seconds.at("least"), seconds.at("median"), 0};
+    } catch (const ReadJson::exception&) {
+      return path + ": a line that `qkvet bench call --json` did not write";
+    }
+  return "";
+}
+
+// "" or one line.
+std::string read_cases(const std::vector<std::string>& texts,
+                       std::vector<Case>* cases) {
+  for (const std::string& text : texts) {
+    const ParsedCase parsed = parse_case(text);
+    if (!parsed.value) return parsed.error;
+    const Case& value = *parsed.value;
+    if (value.merge || value.subject() == Subject::kCache)
+      return text + ": bench call times no cache and no merge";
+    for (const Dtype dtype : {value.q_dtype, value.kv_dtype, value.o_dtype})
+      if (!can_store(dtype))
+        return fmt::format("{}: no tensors of {} can be made", text,
+                           dtype_name(dtype));
+    // As doubles, in the storage type, and in the kernel's process.
+    constexpr double kCopies = 8;
+    if (kCopies * bytes_of(value) > static_cast<double>(available_memory()))
+      return text + ": takes more memory than is free";
+    cases->push_back(value);
+  }
+  return "";
+}
+
+ExitCode run_calls(const BenchCallOptions& options) {
+  std::vector<std::string> texts = options.cases;
+  if (texts.empty())
+    for (const auto& call : kCalls) texts.push_back(call.value);
+  std::vector<Case> cases;
+  Earlier earlier;
+  std::string error = read_cases(texts, &cases);
+  if (error.empty()) error = read_earlier(options.baseline, &earlier);
+  if (!error.empty()) return wrong_use(error);
+  KernelSelection selection = options.selection;
+  if (selection.names_nothing())
+    selection.kernels = {"avx2/flash", "avx2/layer"};
+  const SelectedKernels selected = select_kernels(selection);
+  if (!selected.error.empty()) return wrong_use(selected.error);
+  stay_on_this_core();
+  const ExecutorFactory open = executor_factory(selected, selection.in_process);
+  std::vector<std::unique_ptr<Executor>> executors;
+  std::vector<TimedKernel> kernels;
+  for (const KernelUnderTest& kernel : selected.kernels) {
+    Opened opened = open(kernel.library);
+    if (opened.executor == nullptr) return wrong_use(opened.error);
+    kernels.push_back(
+        {kernel.judged.info.name, opened.executor.get(), kernel.index});
+    executors.push_back(std::move(opened.executor));
+  }
+  std::string json;
+  for (size_t n = 0; n < cases.size(); ++n) {
+    const Case& value = cases[n];
+    const std::string& text = texts[n];
+    const double operations = operations_of(value), bytes = bytes_of(value);
+    const TimedCall call = time_call(value, options.repeat, kernels);
+    print_call(text, call, kernels, operations, bytes, earlier);
+    std::fflush(stdout);
+    for (const TimedKernel& kernel : kernels) {
+      if (kernel.died) return kKernelDied;
+      if (kernel.error.empty())
+        json +=
+            json_text(call_line(text, kernel, call, operations, bytes)) + "\n";
+    }
+  }
+  if (!options.json.empty()) error = write_file(options.json, json);
+  return error.empty() ? kConforms : wrong_use(error);
+}
+
+void add_call_flags(CLI::App& command, BenchCallOptions& options) {
+  command
+      .add_option_function<std::vector<std::string>>(
+          "spec",
+          [&](const std::vector<std::string>& words) {
+            for (const std::string& word : words)
+              if (std::string value = case_of(word); !value.empty())
+                options.cases.push_back(value);
+              else
+                options.selection.add(word);
+          },
+          "Cases, or prefill, decode, backward, layer; and kernels")
+      ->type_name("CASE|SPEC");
+  add_kernels(command, options.selection);
+  command
+      .add_option("--repeat", options.repeat,
+                  "Number of rounds over all kernels")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command
+      .add_option("--baseline", options.baseline,
+                  "Lines of an earlier --json, to compare with")
+      ->type_name("FILE");
+  add_json(command, options.json);
+}
+
 }  // namespace
 
 void add_bench(CLI::App& app, Chosen& chosen) {
   CLI::App& bench =
       *app.add_subcommand("bench", "Measure the speed of a kernel");
   bench.require_subcommand(1);
+  add_command<BenchCallOptions>(
+      bench, chosen, "call",
+      "Time of calls beside the peak and the bandwidth of a core",
+      add_call_flags, run_calls);
   add_command<BenchDecodeOptions>(
       bench, chosen, "decode",
       "Time per decoded token, with and without a KV cache", add_flags, run);

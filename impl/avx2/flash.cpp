@@ -4,9 +4,10 @@
 // other file is ever executed.
 //
 // Query rows of all heads that share a key/value head are computed together,
-// so that grouped heads read and pack it once. Memory: K and V of one head,
-// packed, 48 (d + dv) floats, a tile of scores and a stage of max(8 d, dv) for
-// half storage, kept in the context. The gradient is that of gradient.h.
+// so that grouped heads read and pack it once. Memory: K and V of one head (of
+// a tile if up to 48 rows share it), packed, 48 (d + dv) floats, a tile of
+// scores and a stage of max(8 d, dv) for half storage, kept in the context. The
+// gradient is that of gradient.h.
 #include "impl/avx2/flash.h"
 
 #include <cpuid.h>
@@ -76,6 +77,12 @@ size_t padded(int64_t n, int64_t multiple) {
   return static_cast<size_t>((n + multiple - 1) / multiple * multiple);
 }
 
+// Whether all rows that share a key/value head are computed at once, as in
+// decoding. Packing its keys pays for itself from a few blocks on.
+bool one_block(const ForwardCall& call) {
+  return call.queries * call.group() <= kBlockRows;
+}
+
 // Cuts the memory of the context into the pieces of a call, growing it first
 // if it is too small. False: there is not enough.
 bool make_workspace(const ForwardCall& call, int64_t keys,
@@ -111,10 +118,14 @@ bool make_workspace(const ForwardCall& call, int64_t keys,
   return true;
 }
 
-// Whether the CPU has F16C; the caller has checked AVX registers.
+// Whether the CPU has F16C; the caller has checked AVX registers. Asked once:
+// in a virtual machine the answer takes as long as a small call.
 bool cpu_has_f16c() {
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+  static const bool has = [] {
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+  }();
+  return has;
 }
 
 template <Storage kType>
@@ -212,13 +223,14 @@ void compute_kv_head(const ForwardCall& call, const Views& views, int64_t b,
                     views.q.step[3],
                     views.o.step[3],
                     keys,
+                    one_block(call),
                     call.width,
                     call.value_width,
                     call.scale,
                     nullptr,
                     nullptr};
   set_conversions(call.storage, &head);
-  if (keys > 0) {
+  if (keys > 0 && !head.one_block) {
     flash_pack(head, space);
   }
   const int64_t group = call.group();
@@ -257,8 +269,9 @@ qkvet_status attend_with_flash(const ForwardCall& call, qkvet_context* context,
     return QKVET_OK;
   }
   const int64_t keys = call.in_reach(call.queries - 1).end;
+  const int64_t packed = one_block(call) ? std::min(keys, kTileKeys) : keys;
   FlashWorkspace space;
-  if (!make_workspace(call, keys, context, &space)) {
+  if (!make_workspace(call, packed, context, &space)) {
     return refuse(why, QKVET_OUT_OF_MEMORY, "no memory to pack the keys");
   }
   for (int64_t b = 0; b < call.batch; ++b) {

@@ -4,8 +4,12 @@
 // K and V of a head are packed into panels of 16 keys and 16 columns. Six query
 // rows at a time meet a tile of 128 keys: 6 x 16 scores in registers, row
 // maxima, exponentials in place, then P V in registers again, six rows and 16
-// columns at a time. Packing costs O(Tk (d + dv)) a head and pays for itself
-// from a few rows on; tiles and panels beyond the diagonal are skipped.
+// columns at a time. Packing costs O(Tk (d + dv)) a head; tiles and panels
+// beyond the diagonal are skipped.
+//
+// Up to 48 rows, as in decoding, meet rows of K and V in place: those are read
+// once, eight rows of K are turned in registers, and the next tile is fetched
+// meanwhile. Every sum has the same order, so the bits are the same.
 //
 // Arithmetic: a score is one FMA chain over c = 0, 1, ... and one product with
 // the scale; P v is one FMA chain over the keys, rescaled once a tile; the
@@ -17,8 +21,8 @@
 // without options skip all this. A tile is left out if segments, ranges, chunks
 // and a tree hide all its keys from all six rows.
 //
-// Half storage is converted to f32 on the way into the panels, and o is rounded
-// to it once, on the way out.
+// Half storage is converted to f32 on the way into the panels or, a tile at a
+// time, to rows; o is rounded to it once, on the way out.
 //
 // Contract: any strides, addresses aligned to elements, no byte outside the
 // tensors (tails by masked loads and stores); outputs apart from inputs. A key
@@ -43,7 +47,8 @@ namespace {
 
 struct MicroTile {
   const FlashRow* rows;
-  const float* q;    // [d, R]
+  const float* q;  // [d, R]
+  TileKeys keys;
   float* scores;     // [R, kTileKeys]
   float* acc;        // [R, acc_step]
   int64_t acc_step;  // columns, padded to panels
@@ -82,36 +87,39 @@ void softmax_tile(const MicroTile& t, const int64_t* keys, bool fresh,
 }
 
 template <int R>
-void score_tile(const FlashHead& head, const FlashWorkspace& space,
-                const MicroTile& t, int64_t first, int64_t keys) {
+void score_tile(const FlashHead& head, const MicroTile& t, int64_t keys) {
+  if (head.one_block) {
+    score_rows<R>(t.q, t.keys, keys, head.width, head.scale, t.scores);
+    return;
+  }
   for (int64_t j = 0; j < keys; j += kPanel) {
-    score_panel<R>(t.q, space.k + (first + j) * head.width, head.width,
-                   head.scale, t.scores + j);
+    score_panel<R>(t.q, t.keys.k + j * head.width, head.width, head.scale,
+                   t.scores + j);
   }
 }
 
 template <int R, bool kFirst>
-void multiply_values(const FlashHead& head, const FlashWorkspace& space,
-                     const MicroTile& t, int64_t first, const float* factor) {
+void multiply_values(const MicroTile& t, int64_t first, const float* factor) {
   const int64_t common = keys_in_tile(t.rows[0], first);
   for (int64_t c = 0; c < t.acc_step; c += kPanel) {
-    const float* const v = space.v + c * head.keys + first * kPanel;
-    value_panel<R, kFirst>(t.scores, v, common, factor, t.acc + c, t.acc_step);
+    const float* const v = t.keys.v + c / kPanel * t.keys.v_panel;
+    value_panel<R, kFirst>(t.scores, v, t.keys.v_row, common, factor, t.acc + c,
+                           t.acc_step);
     for (int r = 1; r < R; ++r) {
       const int64_t keys = keys_in_tile(t.rows[r], first);
       if (keys > common) {
         constexpr float kKeep = 1;
         value_panel<1, false>(t.scores + r * kTileKeys + common,
-                              v + common * kPanel, keys - common, &kKeep,
-                              t.acc + r * t.acc_step + c, t.acc_step);
+                              v + common * t.keys.v_row, t.keys.v_row,
+                              keys - common, &kKeep, t.acc + r * t.acc_step + c,
+                              t.acc_step);
       }
     }
   }
 }
 
 template <int R>
-void add_tile(const FlashHead& head, const FlashWorkspace& space,
-              const MicroTile& t, int64_t first) {
+void add_tile(const FlashHead& head, const MicroTile& t, int64_t first) {
   int64_t keys[R];
   for (int r = 0; r < R; ++r) {
     keys[r] = keys_in_tile(t.rows[r], first);
@@ -119,13 +127,13 @@ void add_tile(const FlashHead& head, const FlashWorkspace& space,
   if (keys[R - 1] == 0) {
     return;
   }
-  score_tile<R>(head, space, t, first, keys[R - 1]);
+  score_tile<R>(head, t, keys[R - 1]);
   alignas(32) float factor[kLanes];
   softmax_tile<R>(t, keys, first == 0, factor);
   if (first == 0) {
-    multiply_values<R, true>(head, space, t, first, factor);
+    multiply_values<R, true>(t, first, factor);
   } else {
-    multiply_values<R, false>(head, space, t, first, factor);
+    multiply_values<R, false>(t, first, factor);
   }
 }
 
@@ -191,23 +199,23 @@ void multiply_runs(const float* v, const MicroTile& t, int64_t r,
                    int64_t c) {
   constexpr float kKeep = 1;
   for (int64_t n = 0; n < count; ++n) {
-    value_panel<1, false>(
-        t.scores + r * kTileKeys + runs[n].begin, v + runs[n].begin * kPanel,
-        runs[n].end - runs[n].begin, n == 0 ? factor + r : &kKeep,
-        t.acc + r * t.acc_step + c, t.acc_step);
+    value_panel<1, false>(t.scores + r * kTileKeys + runs[n].begin,
+                          v + runs[n].begin * t.keys.v_row, t.keys.v_row,
+                          runs[n].end - runs[n].begin,
+                          n == 0 ? factor + r : &kKeep,
+                          t.acc + r * t.acc_step + c, t.acc_step);
   }
 }
 
 template <int R>
 void add_prepared_tile(const FlashHead& head, const FlashOptions& options,
-                       const FlashWorkspace& space, const MicroTile& t,
-                       int64_t first) {
+                       const MicroTile& t, int64_t first) {
   const int64_t keys = min_of(kTileKeys, head.keys - first);
   if (options.needs != nullptr &&
       !options.needs(options.call, t.rows, R, first, keys)) {
     return;
   }
-  score_tile<R>(head, space, t, first, keys);
+  score_tile<R>(head, t, keys);
   FlashRun runs[R][kMostRuns];
   int64_t count[R], scores[R];
   bool together = true;
@@ -222,15 +230,82 @@ void add_prepared_tile(const FlashHead& head, const FlashOptions& options,
   alignas(32) float factor[kLanes];
   softmax_tile<R>(t, scores, false, factor);
   for (int64_t c = 0; c < t.acc_step; c += kPanel) {
-    const float* const v = space.v + c * head.keys + first * kPanel;
+    const float* const v = t.keys.v + c / kPanel * t.keys.v_panel;
     if (together) {
-      value_panel<R, false>(t.scores, v, keys, factor, t.acc + c, t.acc_step);
+      value_panel<R, false>(t.scores, v, t.keys.v_row, keys, factor, t.acc + c,
+                            t.acc_step);
       continue;
     }
     for (int r = 0; r < R; ++r) {
       multiply_runs(v, t, r, runs[r], count[r], factor, c);
     }
   }
+}
+
+// Keys and values of a head that a second-level cache does not hold.
+constexpr int64_t kFarFloats = 1 << 19;
+
+NextTile next_tile(const FlashHead& head, int64_t first) {
+  if (head.keys * (head.width + head.value_width) <= kFarFloats) {
+    return {};
+  }
+  const int64_t element = head.widen != nullptr ? 2 : 4;
+  const int64_t k_row = head.k_row * element, v_row = head.v_row * element;
+  return {static_cast<const char*>(head.k) + (first + kTileKeys) * k_row,
+          static_cast<const char*>(head.v) + (first + kTileKeys) * v_row, k_row,
+          v_row, element};
+}
+
+// Keys `first` and on, in panels.
+TileKeys in_panels(const FlashHead& head, const FlashWorkspace& space,
+                   int64_t first) {
+  return {space.k + first * head.width, 0, 0, space.v + first * kPanel, kPanel,
+          head.keys * kPanel,           {}};
+}
+
+// The same of half storage, in rows; values are padded to panels.
+TileKeys widened(const FlashHead& head, const FlashWorkspace& space,
+                 int64_t first) {
+  const int64_t columns = panels_of(head.value_width) * kPanel;
+  const int64_t end = min_of(first + kTileKeys, head.keys);
+  float *k = space.k, *v = space.v;
+  for (int64_t j = first; j < end; ++j, k += head.width, v += columns) {
+    head.widen(static_cast<const uint16_t*>(head.k) + j * head.k_row,
+               head.k_col, head.width, k);
+    head.widen(static_cast<const uint16_t*>(head.v) + j * head.v_row,
+               head.v_col, head.value_width, v);
+    for (int64_t c = head.value_width; c < columns; ++c) {
+      v[c] = 0;
+    }
+  }
+  return {space.k, head.width, 1, space.v, columns, kPanel, {}};
+}
+
+// The same of f32 in place, but for values whose panels have gaps or end after
+// their rows.
+TileKeys in_place(const FlashHead& head, const FlashWorkspace& space,
+                  int64_t first) {
+  FlashHead tile = head;
+  tile.keys = min_of(kTileKeys, head.keys - first);
+  const float* const k = static_cast<const float*>(head.k) + first * head.k_row;
+  const float* const v = static_cast<const float*>(head.v) + first * head.v_row;
+  if (head.v_col == 1 && head.value_width % kPanel == 0) {
+    return {k, head.k_row, head.k_col, v, head.v_row, kPanel, {}};
+  }
+  tile.v = v;
+  pack_f32_values(tile, space.v);
+  return {k, head.k_row, head.k_col, space.v, kPanel, tile.keys * kPanel, {}};
+}
+
+TileKeys tile_keys(const FlashHead& head, const FlashWorkspace& space,
+                   int64_t first) {
+  if (!head.one_block) {
+    return in_panels(head, space, first);
+  }
+  TileKeys keys = head.widen != nullptr ? widened(head, space, first)
+                                        : in_place(head, space, first);
+  keys.next = next_tile(head, first);
+  return keys;
 }
 
 // add.operator()<R>() for R = rows, which is a number of the compiler in
@@ -286,16 +361,22 @@ void flash_block(const FlashHead& head, const FlashOptions* options,
   const int64_t begin = rows[0].begin / kTileKeys * kTileKeys;
   const int64_t end = rows[count - 1].keys;
   for (int64_t first = begin; first < end; first += kTileKeys) {
+    const TileKeys keys = tile_keys(head, space, first);
     for (int64_t r = 0; r < count; r += kMicroRows) {
-      const MicroTile tile = {rows + r,     space.q + r * head.width,
-                              space.scores, space.acc + r * columns,
-                              columns,      max + r,
-                              sum + r,      seen + r};
+      const MicroTile tile = {rows + r,
+                              space.q + r * head.width,
+                              keys,
+                              space.scores,
+                              space.acc + r * columns,
+                              columns,
+                              max + r,
+                              sum + r,
+                              seen + r};
       with_rows(min_of(kMicroRows, count - r), [&]<int R>() {
         if (options == nullptr) {
-          add_tile<R>(head, space, tile, first);
+          add_tile<R>(head, tile, first);
         } else {
-          add_prepared_tile<R>(head, *options, space, tile, first);
+          add_prepared_tile<R>(head, *options, tile, first);
         }
       });
     }

@@ -31,6 +31,7 @@ struct FlashHead {
   int64_t k_row, k_col, v_row, v_col;
   int64_t q_col, o_col;  // of the query rows
   int64_t keys;          // up to the last row's; no others are read
+  bool one_block;        // all rows that meet these keys: none is packed
   int64_t width;         // d
   int64_t value_width;   // dv
   float scale;
@@ -75,7 +76,8 @@ struct FlashOptions {
   FlashNeeds needs;  // NULL: all tiles are computed
 };
 
-// Scratch memory, aligned to 32 bytes, not initialised.
+// Scratch memory, aligned to 32 bytes, not initialised. k and v are those of a
+// head, or of a tile if there is one block of rows.
 struct FlashWorkspace {
   float* k;       // [panels of keys, d, kPanel]
   float* v;       // [panels of columns, keys, kPanel]
@@ -88,7 +90,8 @@ struct FlashWorkspace {
 // n contiguous elements of f16; needs F16C.
 void widen_f16c(const uint16_t* from, int64_t n, float* to);
 
-// Packs k and v of a head. Must precede the head's rows.
+// Packs k and v of a head. Must precede the head's rows, unless these are one
+// block.
 void flash_pack(const FlashHead& head, const FlashWorkspace& space);
 
 // Computes up to kBlockRows rows; from one row to the next, neither end of the
