@@ -128,6 +128,13 @@ void add_scores(std::vector<Question>& all) {
   };
   all.push_back({QKVET_OPTION_ROPE,
                  {turned(RopeStyle::kHalf), turned(RopeStyle::kInterleaved)}});
+  all.push_back({QKVET_OPTION_ROPE_PART,
+                 {[](Case& c) {
+                    c.rope = {RopeStyle::kHalf, false, 0, 2};
+                  },
+                  [](Case& c) {
+                    c.rope = {RopeStyle::kInterleaved, false, 0, 2};
+                  }}});
 }
 
 void add_members(const Asker& asker, std::vector<Question>& all) {

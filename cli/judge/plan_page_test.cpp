@@ -94,7 +94,8 @@ Plans plans_with_all() {
 // no number.
 int64_t extent_of(const std::string& text, const nlohmann::json& call,
                   int64_t found) {
-  if (text == "positions" || text == "n") return found;  // of the tensor alone
+  if (text == "positions" || text == "n" || text == "r/2")
+    return found;  // of the tensor alone
   if (text == "2") return 2;
   if (const size_t either = text.find(" or 1"); either != std::string::npos) {
     const int64_t extent = extent_of(text.substr(0, either), call, found);
@@ -102,7 +103,6 @@ int64_t extent_of(const std::string& text, const nlohmann::json& call,
   }
   if (const size_t plus = text.find("+1"); plus != std::string::npos)
     return extent_of(text.substr(0, plus), call, found) + 1;
-  if (text == "d/2") return int64_t{call["d"]} / 2;
   int64_t product = 1;
   for (const std::string& factor : split(text, " "))
     product *= call.value(factor == "T" ? "Tq" : factor, int64_t{-1});

@@ -41,7 +41,9 @@ constexpr uint64_t kNotByTheirWord =
     QKVET_OPTION_INT32_LENGTHS | QKVET_OPTION_QUANT_SCALES;
 
 uint64_t layer_bit(uint64_t option) {
-  return option == QKVET_OPTION_ROPE ? QKVET_LAYER_ROPE : 0;
+  return option == QKVET_OPTION_ROPE        ? QKVET_LAYER_ROPE
+         : option == QKVET_OPTION_ROPE_PART ? QKVET_LAYER_ROPE_PART
+                                            : 0;
 }
 
 constexpr OptionWord kOptionWords[] = {

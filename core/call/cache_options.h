@@ -24,7 +24,8 @@ inline constexpr CacheOption kCacheOptions[] = {
     {QKVET_CACHE_SINK, QKVET_OPTION_SINK},
     {QKVET_CACHE_SOFTCAP, QKVET_OPTION_SOFTCAP},
     {QKVET_CACHE_MASK, QKVET_OPTION_MASK},
-    {QKVET_CACHE_BIAS, QKVET_OPTION_BIAS}};
+    {QKVET_CACHE_BIAS, QKVET_OPTION_BIAS},
+    {QKVET_CACHE_ROPE_PART, QKVET_OPTION_ROPE_PART}};
 
 // The options QKVET_OPTION_* of a cache that declares these QKVET_CACHE_*.
 constexpr uint64_t options_by_cache_bits(uint64_t declared) {

@@ -235,6 +235,7 @@ struct KernelCall : ScoreRule {
   // position is its position in its sequence.
   RopeStyle rope = RopeStyle::kNone;
   int64_t rope_rows = 0;
+  int64_t rope_channels = 0;  // d, or less: the others are not turned
 
   // For forward(), and for its gradient. For a gradient the kernel's forward()
   // is called first, and its o and lse become the inputs, because no caller can

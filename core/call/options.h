@@ -86,7 +86,7 @@ inline constexpr int kLayoutCount = 7;
 // channels that are turned.
 enum class RopeStyle : uint8_t {
   kNone,
-  kHalf,        // (c, c + d/2)
+  kHalf,        // (c, c + r/2), r the number of channels that are turned
   kInterleaved  // (2c, 2c + 1)
 };
 inline constexpr int kRopeStyleCount = 3;
@@ -99,6 +99,7 @@ struct Rope {
   RopeStyle style = RopeStyle::kNone;
   bool random_positions = false;
   int64_t first = 0;
+  int64_t channels = 0;  // only the first ones are turned; 0: all d
 
   friend bool operator==(const Rope&, const Rope&) = default;
 };

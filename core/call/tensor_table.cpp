@@ -77,7 +77,7 @@ int64_t extent_of(const KernelCall& call, Extent extent) {
     case Extent::kPositions:
       return call.rope_rows;
     case Extent::kHalfWidth:
-      return call.shape.d / 2;
+      return call.rope_channels / 2;
     case Extent::kContext:
       return call.context;
     default:

@@ -43,7 +43,7 @@ enum class Extent : uint8_t {
   kListEntries,
   kRanges,
   kPositions,  // of the tables of a rotation
-  kHalfWidth,  // d / 2, of a rotation
+  kHalfWidth,  // half of the channels that a rotation turns
   kContext,    // C of a mask buffer
   kOther       // by the operation
 };

@@ -101,10 +101,12 @@ std::string rope_contradiction(const KernelCall& call) {
   const bool layer = is_layer(call.operation);
   if (!rows && !layer && call.operation != Operation::kCacheStep)
     return "only attention, layers and steps take a rotation";
-  if (s.d % 2 != 0) return "a rotation of an odd number of channels";
+  const int64_t channels = call.rope_channels;
+  if (channels % 2 != 0) return "a rotation of an odd number of channels";
+  if (channels > s.d) return "a rotation of more channels than there are";
   const bool missing =
-      is_missing(call.rope_cos, {call.rope_rows, s.d}) ||
-      is_missing(call.rope_sin, {call.rope_rows, s.d}) ||
+      is_missing(call.rope_cos, {call.rope_rows, channels}) ||
+      is_missing(call.rope_sin, {call.rope_rows, channels}) ||
       (!rows && !layer ? call.q_positions != nullptr
                        : is_missing(call.q_positions, {s.B, s.Tq})) ||
       (rows ? is_missing(call.k_positions, {s.B, s.Tk})

@@ -123,6 +123,14 @@ TEST(CapabilityOptions, SomeAreNeededBesideOthers) {
        },
        QKVET_OPTION_ALIBI, QKVET_OPTION_ALIBI_PER_MEMBER,
        "ALiBi slopes of each member (slopes [B, H])"},
+      {[](auto& c) {
+         c.rope = RopeStyle::kHalf;
+         c.rope_channels = 2;
+         c.rope_rows = 1;
+         c.rope_cos = c.rope_sin = c.q_positions = c.k_positions = kData;
+       },
+       QKVET_OPTION_ROPE, QKVET_OPTION_ROPE_PART,
+       "a rotation of some channels (rope_cos [positions, r/2], r < d)"},
       {[](auto& c) { group_channels(c); }, QKVET_OPTION_PAGED,
        QKVET_OPTION_PAGED_CHANNEL_GROUPS,
        "pages of keys in groups of channels (channel_group)"},

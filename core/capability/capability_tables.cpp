@@ -124,6 +124,9 @@ std::string missing_table(const KernelInfo& kernel, const KernelCall& call) {
     return "stages of a layer are not declared";
   if (call.rope != RopeStyle::kNone && lacks(QKVET_LAYER_ROPE))
     return "a rotation (RoPE) of a layer is not declared";
+  if (call.rope != RopeStyle::kNone && call.rope_channels < call.shape.d &&
+      lacks(QKVET_LAYER_ROPE_PART))
+    return "a rotation of some channels of a layer is not declared";
   if (call.unbatched && lacks(QKVET_LAYER_UNBATCHED))
     return "an unbatched layer is not declared";
   if (call.fused != FusedOrder::kNone && lacks(fused_option(call.fused)))

@@ -43,6 +43,10 @@ bool has_int32_lengths(Call call) {
           call.cu_q != nullptr || call.cu_k != nullptr);
 }
 
+bool turns_a_part(Call call) {
+  return call.rope != RopeStyle::kNone && call.rope_channels < call.shape.d;
+}
+
 constexpr auto kTable = std::to_array<OptionRow>({
     {QKVET_OPTION_CAUSAL_TOP_LEFT, "causal_top_left",
      "causal from the top left", "", "causal from the top left",
@@ -137,6 +141,9 @@ constexpr auto kTable = std::to_array<OptionRow>({
      [](Call c) { return c.chunk != 0; }},
     {QKVET_OPTION_TREE_MASK, "tree_mask", "a tree of drafts", "tree_mask",
      "trees of drafts", [](Call c) { return c.tree_mask != nullptr; }},
+    {QKVET_OPTION_ROPE_PART, "rope_part", "a rotation of some channels",
+     "rope_cos [positions, r/2], r < d", "rotations of some channels",
+     turns_a_part},
 });
 
 constexpr auto kRows = [] {

@@ -34,7 +34,7 @@ uint64_t options_in(const KernelCall& call);
 // Options that a layer and a cache may also have: those before windows, and
 // rotations. All others are only of attention and its gradient.
 inline constexpr uint64_t kOptionsOfEveryCall =
-    (QKVET_OPTION_WINDOW - 1) | QKVET_OPTION_ROPE;
+    (QKVET_OPTION_WINDOW - 1) | QKVET_OPTION_ROPE | QKVET_OPTION_ROPE_PART;
 
 }  // namespace qkvet
 

@@ -263,6 +263,8 @@ bool gives_lengths(const Case& value);
 
 // How many positions the tables of a rotation have.
 int64_t rope_rows(const Case& value);
+// How many channels a rotation turns; 0 without one.
+int64_t rope_channels(const Case& value);
 // Fills only the positions of a rotation; does nothing if the case has none.
 void fill_positions(const Case& value, Inputs& inputs);
 

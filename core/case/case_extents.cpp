@@ -113,7 +113,7 @@ std::array<int64_t, 4> tensor_extents(const Case& c, TensorName input) {
       return {c.shape.B, c.fields.ranges, 2, 1};
     case TensorName::kRopeCos:
     case TensorName::kRopeSin:
-      return {rope_rows(c), c.shape.d / 2, 1, 1};
+      return {rope_rows(c), rope_channels(c) / 2, 1, 1};
     case TensorName::kQLen:
       return {std::ssize(c.q_len)};
     case TensorName::kKvLen:

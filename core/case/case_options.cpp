@@ -588,6 +588,10 @@ constexpr auto kOptions = std::to_array<CaseOption>({
        return c.rope.style != RopeStyle::kNone ? rope_text(c.rope) : "";
      },
      fine},  // rope_reason(): also of layers and stories
+    {"", QKVET_OPTION_ROPE_PART, true,
+     [](const Case& c) { return c.rope.channels != 0; },
+     [](const Case& from, Case& to) { to.rope.channels = from.rope.channels; },
+     read_nothing, fine, fine},
     {"calls", kOptionCalls, false, Fields<&Case::calls>::given,
      Fields<&Case::calls>::copy, read_into<&Case::calls, read_calls>,
      [](const Case& c) {

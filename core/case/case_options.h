@@ -26,7 +26,8 @@ inline constexpr uint64_t kOptionShare = uint64_t{1} << 63;
 inline constexpr uint64_t kStoryOptions =
     (options_by_cache_bits(~uint64_t{0}) & ~QKVET_OPTION_WINDOW) |
     kOptionLayout;
-inline constexpr uint64_t kLayerOptions = QKVET_OPTION_ROPE | kOptionLayout;
+inline constexpr uint64_t kLayerOptions =
+    QKVET_OPTION_ROPE | QKVET_OPTION_ROPE_PART | kOptionLayout;
 
 struct CaseOption {
   std::string_view key;  // "softcap"

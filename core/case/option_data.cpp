@@ -294,7 +294,9 @@ void fill_rope_options(const Case& c, const Inputs& inputs, KernelCall& call) {
       call.operation != Operation::kCacheStep)
     return;
   call.rope = c.rope.style;
-  call.rope_rows = static_cast<int64_t>(inputs.rope_cos.size()) * 2 / c.shape.d;
+  call.rope_channels = rope_channels(c);
+  call.rope_rows = static_cast<int64_t>(inputs.rope_cos.size()) /
+                   std::max<int64_t>(call.rope_channels / 2, 1);
   call.rope_cos = given(inputs.rope_cos_bytes);
   call.rope_sin = given(inputs.rope_sin_bytes);
   if (call.operation == Operation::kCacheStep) return;

@@ -59,6 +59,7 @@ constexpr int64_t kZero[] = {0};
 constexpr int64_t kZeroOrOne[] = {0, 1};
 constexpr int64_t kOne[] = {1};
 constexpr int64_t kOneOrTwo[] = {1, 2};
+constexpr int64_t kTwo[] = {2};
 constexpr int64_t kAllOwn[] = {kOwnAll};
 
 bool has_window(const Case& c) { return c.window.has_value(); }
@@ -157,6 +158,9 @@ constexpr OptionField kFields[] = {
                                                  kZero),
     number<&Case::rope, &Rope::first>("rope.first", has_rope, 0, kMaxExtent,
                                       kZero),
+    number<&Case::rope, &Rope::channels>("rope.channels",
+                                         is_set<&Case::rope, &Rope::channels>,
+                                         2, kMaxExtent - 2, kTwo),
 
     word("q_len", [](const Case& c) { return int64_t{!c.q_len.empty()}; }),
     word("kv_len", [](const Case& c) { return int64_t{!c.kv_len.empty()}; }),

@@ -21,6 +21,7 @@ std::vector<Case> cases() {
         "keys=3x2.hn", "bias=normal.k", "rope=interleaved.7",
         "page=2,unowned=others", "layout=gaps"})
     all.push_back(parsed("f32,B1,H2,Tq4,Tk5,d2," + std::string(options)));
+  all.push_back(parsed("f32,B1,H1,Tq1,Tk1,d16777216,rope=half4"));
   all.push_back(parsed("f32,B1,H1,Tq1,Tk16777216,d1,append=2"));
   all.push_back(
       parsed("f32,B1,H1,d2,cap9,win4,first2,rollback1,"

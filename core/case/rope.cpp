@@ -36,7 +36,7 @@ double half_tangent(int64_t n, int64_t pairs) {
 // tables are inputs, and any values in them are right.
 void fill_tables(const Case& c, Inputs& inputs) {
   const int64_t rows = rope_rows(c);
-  const int64_t pairs = c.shape.d / 2;
+  const int64_t pairs = rope_channels(c) / 2;
   inputs.rope_cos.resize(static_cast<size_t>(rows * pairs));
   inputs.rope_sin.resize(static_cast<size_t>(rows * pairs));
   for (int64_t n = 0; n < pairs; ++n) {
@@ -98,9 +98,15 @@ int64_t rope_rows(const Case& c) {
   return c.rope.first + longest;
 }
 
+int64_t rope_channels(const Case& c) {
+  if (c.rope.style == RopeStyle::kNone) return 0;
+  return c.rope.channels != 0 ? c.rope.channels : c.shape.d;
+}
+
 std::string rope_text(const Rope& rope) {
   std::string text = "rope=";
   text += kStyles[static_cast<size_t>(rope.style)];
+  if (rope.channels != 0) text += std::to_string(rope.channels);
   if (rope.random_positions) return text + ".random";
   return rope.first != 0 ? text + "." + std::to_string(rope.first) : text;
 }
@@ -108,11 +114,16 @@ std::string rope_text(const Rope& rope) {
 std::string read_rope(std::string_view text, std::string_view token,
                       Rope* rope) {
   const size_t dot = std::min(text.find('.'), text.size());
+  const size_t end = std::min(text.find_first_of("0123456789"), dot);
   const auto* const style =
-      std::find(kStyles.begin() + 1, kStyles.end(), text.substr(0, dot));
-  if (style == kStyles.end())
-    return quoted(token) + ": allowed rope=half, rope=interleaved";
+      std::find(kStyles.begin() + 1, kStyles.end(), text.substr(0, end));
+  const auto channels = number<int64_t>(text.substr(end, dot - end));
+  if (style == kStyles.end() || (end < dot && channels.value_or(0) <= 0))
+    return quoted(token) +
+           ": allowed rope=half, rope=interleaved, and after it the number of "
+           "channels that are turned, if not all";
   *rope = {static_cast<RopeStyle>(style - kStyles.begin())};
+  rope->channels = channels.value_or(0);
   if (dot == text.size()) return "";
   const std::string_view rest = text.substr(dot + 1);
   rope->random_positions = rest == "random";
@@ -129,9 +140,13 @@ std::string rope_reason(const Case& c) {
   if (rope.style == RopeStyle::kNone)
     return rope == Rope{} ? "" : "no rotation has positions";
   const std::string text = rope_text(rope);
-  if (c.shape.d % 2 != 0)
+  if (rope_channels(c) % 2 != 0 || rope_channels(c) < 0)
     return "d" + std::to_string(c.shape.d) + "," + text +
-           ": a rotation turns pairs of channels, d must be even";
+           ": a rotation turns pairs of channels, their number must be even";
+  if (rope.channels >= std::max<int64_t>(c.shape.d, 1))
+    return "d" + std::to_string(c.shape.d) + "," + text +
+           ": fewer than d channels are turned, or all: rope=" +
+           std::string(kStyles[static_cast<size_t>(rope.style)]);
   if (rope.random_positions && rope.first != 0)
     return text + ": random positions have no first one";
   if (rope.first < 0 || rope.first > kMaxExtent)
@@ -140,7 +155,7 @@ std::string rope_reason(const Case& c) {
   if (c.subject() == Subject::kCache && numbered)
     return text +
            ": the tokens of a story stand at 0, 1, ... of their sequence";
-  if (rope_rows(c) > kMaxElements / (c.shape.d / 2))
+  if (rope_rows(c) > kMaxElements / std::max<int64_t>(rope_channels(c) / 2, 1))
     return text + ": its tables have more than " +
            std::to_string(kMaxElements) + " elements, the most allowed";
   return "";

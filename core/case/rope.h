@@ -10,7 +10,7 @@
 
 namespace qkvet {
 
-// "rope=half", "rope=interleaved.100", "rope=half.random".
+// "rope=half", "rope=interleaved.100", "rope=half4.random".
 std::string rope_text(const Rope& rope);
 // The text after "rope="; returns "" or one line with the mistake.
 std::string read_rope(std::string_view text, std::string_view token,

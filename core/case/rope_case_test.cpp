@@ -15,10 +15,12 @@ const std::string kPlain = "f32,B2,H2,Hkv1,Tq4,Tk6,d6";
 
 TEST(RopeText, SpellingsComeBack) {
   expect_canonical(kPlain, {",rope=half", ",rope=interleaved", ",rope=half.100",
-                            ",rope=interleaved.random"});
+                            ",rope=interleaved.random", ",rope=half2.100",
+                            ",rope=interleaved2.random"});
   EXPECT_EQ(to_string(parsed(kPlain + ",rope=half.0")), kPlain + ",rope=half");
   expect_canonical(
       "", {"f32,B1,H2,T3,D8,rope=half.random", "f32,B2,H2,T3,D8,rope=half.7",
+           "f32,B2,H2,T3,D6,rope=half2",
            "f32,B1,H1,d2,cap4,rope=interleaved,story=step.a.3"});
 }
 
@@ -28,7 +30,10 @@ TEST(RopeText, BadOnesGetOneClearLine) {
       {{"f32,B1,H1,Tq1,Tk1,d4,rope=neox", "allowed rope=half"},
        {"f32,B1,H1,Tq1,Tk1,d4,rope=half.x", "the first position, or random"},
        {"f32,B1,H1,Tq1,Tk1,d4,rope=half.-1", "0 .. 16777216"},
-       {"f32,B1,H1,Tq1,Tk1,d3,rope=half", "d must be even"},
+       {"f32,B1,H1,Tq1,Tk1,d3,rope=half", "number must be even"},
+       {"f32,B1,H1,Tq1,Tk1,d5,rope=half3", "number must be even"},
+       {"f32,B1,H1,Tq1,Tk1,d4,rope=half4", "or all: rope=half"},
+       {"f32,B1,H1,Tq1,Tk1,d4,rope=half0", "the number of channels"},
        {"f32,B1,H1,Tq1,Tk1,d64,rope=half.16000000", "elements, the most"},
        {"f32,B1,H1,d2,cap4,rope=half.1,story=step.a.1", "stand at 0, 1"},
        {"f32,B1,H1,Tq1,Tk1,d4,rope=half,rope=half", "given twice"}});

@@ -24,8 +24,8 @@ constexpr TensorRow kStep[] = {
     STEP(q, "1,H,Tq,d", kOfCall),
     STEP(o, "1,H,Tq,dv", kOfCall),
     STEP(lse, "1,H,Tq", kTypeF32),
-    STEP(rope_cos, "positions,d/2", kTypeF32),
-    STEP(rope_sin, "positions,d/2", kTypeF32),
+    STEP(rope_cos, "positions,pairs", kTypeF32),
+    STEP(rope_sin, "positions,pairs", kTypeF32),
     STEP(mask, "1,H,Tq,L", kBytes, Need::kOptional, QKVET_CACHE_MASK),
     STEP(bias, "1,H,Tq,L", kF32OrOfCall, Need::kOptional, QKVET_CACHE_BIAS)};
 #undef CONFIG
@@ -170,6 +170,7 @@ qkvet_status read_step(const CacheShape& shape, int64_t length,
   e.rules(QKVET_INVALID_ARGUMENT,
           {{a.rope != QKVET_ROPE_NONE && e["positions"] < position + tokens,
             "the tables of a rotation end before the sequence does"},
+           {2 * e["pairs"] > shape.width, kWideRope},
            {e["Tq"] > e["L"], "more queries than the sequence holds"}});
   if (!e.ok()) {
     return e.status;

@@ -20,10 +20,10 @@ namespace qkvet::impl {
 // The names that shapes may use: those of kernel.h and its parts, and L tokens
 // that a cache holds after a step, R ranges, E columns of w_qkv.
 inline constexpr const char* kExtentNames[] = {
-    "B",     "H",    "Hkv",       "Tq", "Tk",        "d",
-    "dv",    "T",    "D",         "C",  "L",         "n",
-    "N",     "P",    "R",         "S",  "sequences", "page_size",
-    "pages", "Tnew", "positions", "x",  "E",         "groups"};
+    "B",     "H", "Hkv",       "Tq",        "Tk",    "d",    "dv",
+    "T",     "D", "C",         "L",         "n",     "N",    "P",
+    "R",     "S", "sequences", "page_size", "pages", "Tnew", "positions",
+    "pairs", "x", "E",         "groups"};
 
 struct ExtentName {
   // Fails to compile for another name.

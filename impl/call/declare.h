@@ -72,11 +72,13 @@ inline constexpr uint64_t kCommonOptions =
     QKVET_OPTION_GROUPED_HEADS | QKVET_OPTION_VALUE_WIDTH |
     QKVET_OPTION_CROSS_LENGTHS;
 
+inline constexpr uint64_t kRotations =
+    QKVET_OPTION_ROPE | QKVET_OPTION_ROPE_PART;
 // Options that need no code in a kernel, thanks to members.h, list_keys(),
 // in_f32.h and row_skeleton.h: the visible pairs, and rotated q and k.
 inline constexpr uint64_t kPairOptions =
     QKVET_OPTION_WINDOW | QKVET_OPTION_MASK | QKVET_OPTION_LENGTHS |
-    QKVET_OPTION_PACKED | QKVET_OPTION_EMPTY_EXTENTS | QKVET_OPTION_ROPE;
+    QKVET_OPTION_PACKED | QKVET_OPTION_EMPTY_EXTENTS | kRotations;
 // The same for arithmetic that calls list_keys() or allows() for each pair.
 inline constexpr uint64_t kListOptions = QKVET_OPTION_KEY_LISTS |
                                          QKVET_OPTION_KEY_LIST_LENGTHS |

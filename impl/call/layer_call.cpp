@@ -26,8 +26,8 @@ constexpr TensorRow kOptional[] = {ROW(q, "B,H,T,d", kOfStages),
                                    ROW(k, "B,Hkv,T,d", kOfStages),
                                    ROW(v, "B,Hkv,T,dv", kOfStages),
                                    ROW(attended, "B,H,T,dv", kOfStages),
-                                   ROW(rope_cos, "positions,d/2", kTypeF32),
-                                   ROW(rope_sin, "positions,d/2", kTypeF32),
+                                   ROW(rope_cos, "positions,pairs", kTypeF32),
+                                   ROW(rope_sin, "positions,pairs", kTypeF32),
                                    ROW(positions, "B,T", kTypeInt64),
                                    ROW(w_qkv, "D,E", kOfCall),
                                    ROW(b_qkv, "E", kOfCall),
@@ -141,7 +141,8 @@ void check_numbers(const LayerCall& call, Check* check) {
   check->rules(QKVET_INVALID_ARGUMENT,
                {{call.rope.present() && !has_positions(call.rope, call.rope.q,
                                                        call.batch, call.tokens),
-                 "a position is no row of the tables"}});
+                 "a position is no row of the tables"},
+                {call.rope.channels > call.width, kWideRope}});
   check->rules(QKVET_UNSUPPORTED,
                {{call.context > 0 && !holds_causal_rule(call),
                  "mask_buffer: is not the causal mask"}});

@@ -110,7 +110,8 @@ constexpr qkvet_layer_table layer_table(LayerFunction forward,
   qkvet_layer_table table = {};
   table.struct_size = sizeof(table);
   table.options = QKVET_LAYER_BIASES | QKVET_LAYER_STAGES |
-                  QKVET_LAYER_UNBATCHED | QKVET_LAYER_ROPE | kFusedOrders |
+                  QKVET_LAYER_UNBATCHED | QKVET_LAYER_ROPE |
+                  QKVET_LAYER_ROPE_PART | kFusedOrders |
                   QKVET_LAYER_MASK_BUFFER | QKVET_LAYER_WEIGHTS;
   table.stage = stage;
   table.forward = forward;

@@ -99,6 +99,8 @@ const char* unknown_field(const qkvet_forward_args& a, uint64_t declared) {
       {a.slopes.ndim == 2, QKVET_OPTION_ALIBI_PER_MEMBER,
        "slopes of each sequence are not supported"},
       {a.rope != QKVET_ROPE_NONE, QKVET_OPTION_ROPE, "rope is not supported"},
+      {turns_a_part(a.rope_cos, a.q), QKVET_OPTION_ROPE_PART,
+       "rope over some channels is not supported"},
       {!(a.dropout_p == 0), QKVET_OPTION_DROPOUT, "dropout is not supported"},
       {a.key_block_size != 0, QKVET_OPTION_KEY_LIST_BLOCKS,
        "key_block_size is not supported"},

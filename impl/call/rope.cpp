@@ -30,11 +30,16 @@ bool wrong_rope(int32_t style,
   return wrong;
 }
 
+bool turns_a_part(const qkvet_tensor& cos, const qkvet_tensor& q) {
+  return cos.ndim == 2 && q.ndim > 0 && 2 * cos.shape[1] < q.shape[q.ndim - 1];
+}
+
 void fill_rope(int32_t style, const qkvet_tensor& cos, const qkvet_tensor& sin,
                Rope* rope) {
   rope->style = style;
   if (rope->present()) {
     rope->rows = cos.shape[0];
+    rope->channels = 2 * cos.shape[1];
     rope->cos = view_of<const float>(cos);
     rope->sin = view_of<const float>(sin);
   }

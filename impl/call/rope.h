@@ -17,7 +17,8 @@ namespace qkvet::impl {
 struct Rope {
   int32_t style = QKVET_ROPE_NONE;
   int64_t rows = 0;            // of the tables
-  View<const float> cos, sin;  // [rows, d/2]
+  int64_t channels = 0;        // the first ones are turned
+  View<const float> cos, sin;  // [rows, channels/2]
   View<const int64_t> q, k;    // positions, [B, Tq] and [B, Tk]
 
   bool present() const { return style != QKVET_ROPE_NONE; }
@@ -33,6 +34,10 @@ bool wrong_rope(int32_t style,
 inline constexpr const char* kWrongRope =
     "rope: halves or interleaved pairs come with both tables and all "
     "positions, and no rotation comes without them";
+// Whether the tables have fewer columns than q or x has pairs of channels.
+bool turns_a_part(const qkvet_tensor& cos, const qkvet_tensor& q);
+inline constexpr const char* kWideRope =
+    "rope: the tables have more columns than there are pairs of channels";
 // The style and the checked tables of a call; positions are the caller's.
 void fill_rope(int32_t style, const qkvet_tensor& cos, const qkvet_tensor& sin,
                Rope* rope);
@@ -42,7 +47,13 @@ bool has_positions(const Rope& rope, const View<const int64_t>& positions,
 
 // The usual rotation of one row; a fault replaces a part of it.
 struct PlainTurn {
-  static int64_t pairs(int64_t width) { return width / 2; }
+  // Of the channels that are turned.
+  static int64_t pairs(int64_t channels) { return channels / 2; }
+  static int64_t apart(const Rope& rope, int64_t /*width*/) {
+    return rope.channels / 2;
+  }
+  // The first of them.
+  static int64_t first(const Rope& /*rope*/, int64_t /*width*/) { return 0; }
   static int32_t style(int32_t style) { return style; }
   static float sine(float sin) { return sin; }
   // The column of the tables for pair n.
@@ -58,12 +69,13 @@ struct PlainTurn {
 template <class Turn = PlainTurn>
 void turn_row(const Rope& rope, int64_t position, int64_t width, float* row) {
   const bool half = Turn::style(rope.style) == QKVET_ROPE_HALF;
-  const int64_t apart = half ? width / 2 : 1;
+  const int64_t apart = half ? Turn::apart(rope, width) : 1;
+  row += Turn::first(rope, width);
   const float* const cos = rope.cos.at(position, 0, 0);
   const float* const sin = rope.sin.at(position, 0, 0);
-  for (int64_t n = 0; n < Turn::pairs(width); ++n) {
+  for (int64_t n = 0; n < Turn::pairs(rope.channels); ++n) {
     float* const a = row + (half ? n : 2 * n);
-    const int64_t column = Turn::column(n, width / 2);
+    const int64_t column = Turn::column(n, rope.channels / 2);
     const float c = cos[column * rope.cos.step[1]];
     const float s = Turn::sine(sin[column * rope.sin.step[1]]);
     const float first = a[0] * c - a[apart] * s;

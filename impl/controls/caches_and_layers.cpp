@@ -211,8 +211,9 @@ class TurnedBack : public KnowsReadBack<TurnedKeys<ContiguousCache>> {
     const int64_t d = shape().width;
     const Rope back = {style_,
                        rows_,
-                       {cos_.data(), {d / 2, 1, 0, 0}},
-                       {sin_.data(), {d / 2, 1, 0, 0}},
+                       channels_,
+                       {cos_.data(), {channels_ / 2, 1, 0, 0}},
+                       {sin_.data(), {channels_ / 2, 1, 0, 0}},
                        {},
                        {}};
     std::vector<float> turned;
@@ -234,18 +235,19 @@ class TurnedBack : public KnowsReadBack<TurnedKeys<ContiguousCache>> {
     }
     style_ = rope.style;
     rows_ = rope.rows;
+    channels_ = rope.channels;
     cos_.clear();
     sin_.clear();
     for (int64_t p = 0; p < rows_; ++p)
-      for (int64_t n = 0; n < shape().width / 2; ++n) {
+      for (int64_t n = 0; n < channels_ / 2; ++n) {
         cos_.push_back(rope.cos.at(p, 0, 0)[n * rope.cos.step[1]]);
         sin_.push_back(-rope.sin.at(p, 0, 0)[n * rope.sin.step[1]]);
       }
   }
 
   int32_t style_ = QKVET_ROPE_NONE;
-  int64_t rows_ = 0;
-  std::vector<float> cos_, sin_;  // [rows, d/2]; sines of the other sign
+  int64_t rows_ = 0, channels_ = 0;
+  std::vector<float> cos_, sin_;  // [rows, channels/2]; sines of the other sign
 };
 
 // P is f32, and rotated keys are rounded when they are stored.

@@ -182,7 +182,7 @@ constexpr ForwardFunction forward_sparse =
     serve_members<ServingHooks::append, compute_sparse<Way>>;
 
 constexpr qkvet_capabilities kSparse = capabilities_with(
-    (kAllOptions & ~(QKVET_OPTION_PACKED | QKVET_OPTION_ROPE)) | kListOptions |
+    (kAllOptions & ~(QKVET_OPTION_PACKED | kRotations)) | kListOptions |
         kServingOptions | QKVET_OPTION_PACKED_PAGES | QKVET_OPTION_PAGED_CSR |
         QKVET_OPTION_INT32_LENGTHS,
     {kF32});

@@ -144,6 +144,46 @@ QKVET_FAULT(rope_positions_in_16_bits,
     .killed_by = {"agrees_with_oracle"},
 };
 
+struct AcrossTheRow : PlainTurn {
+  static int64_t apart(const Rope&, int64_t width) { return width / 2; }
+};
+
+struct RopePartPairsAcrossTheRow : OptionHooks {
+  using QueryTurn = AcrossTheRow;
+  using KeyTurn = AcrossTheRow;
+};
+QKVET_FAULT(rope_part_pairs_across_the_row,
+            kOptionFault<RopePartPairsAcrossTheRow, kRotations>) = {
+    .when = "rope && rope.channels > 0 && "
+            "(rope.random || rope.first > 0 || Tq > 1 || Tk > 1)",
+    .cause = "channel c is paired with c + d/2 although only r of d channels "
+             "are turned",
+    .fix = "pair (c, c + r/2), r twice the columns of the tables",
+    .source = "textbook, cf. rotary_dim and partial_rotary_factor",
+    .killed_by = {"rope_turns_pairs_of_channels", "agrees_with_oracle"},
+};
+
+struct LastOfTheRow : PlainTurn {
+  static int64_t first(const Rope& rope, int64_t width) {
+    return width - rope.channels;
+  }
+};
+
+struct RopePartTurnsTheLast : OptionHooks {
+  using QueryTurn = LastOfTheRow;
+  using KeyTurn = LastOfTheRow;
+};
+QKVET_FAULT(rope_part_turns_the_last,
+            kOptionFault<RopePartTurnsTheLast, kRotations>) = {
+    .when = "rope.channels > 0 && "
+            "(rope.random || rope.first > 0 || Tq > 1 || Tk > 1)",
+    .cause = "the last r of d channels are turned instead of the first: "
+             "latent attention has them at the end",
+    .fix = "turn channels 0 to r - 1",
+    .source = "DeepSeek-V2, 2.1.3, has the other order",
+    .killed_by = {"rope_turns_pairs_of_channels", "agrees_with_oracle"},
+};
+
 // dk is the gradient of the rotated keys.
 struct BackwardKeysNotTurnedBack : PlainBackward {
   static void turn_key_back(const Rope&, int64_t, int64_t, float*) {}

@@ -195,8 +195,8 @@ constexpr qkvet_precision kPrecision = [] {
 
 constexpr qkvet_capabilities kCapabilities = [] {
   qkvet_capabilities c = capabilities_with(
-      (kAllOptions & ~(QKVET_OPTION_PACKED | QKVET_OPTION_ROPE)) |
-          kServingOptions | QKVET_OPTION_PACKED_PAGES | QKVET_OPTION_PAGED_CSR |
+      (kAllOptions & ~(QKVET_OPTION_PACKED | kRotations)) | kServingOptions |
+          QKVET_OPTION_PACKED_PAGES | QKVET_OPTION_PAGED_CSR |
           QKVET_OPTION_PAGED_CHANNEL_GROUPS | QKVET_OPTION_VALUES_IN_KEYS |
           QKVET_OPTION_INT32_LENGTHS | kListOptions | kFieldOptions,
       {kF32, kF16, kBf16});

@@ -62,7 +62,8 @@ qkvet_status create_cache(const qkvet_kernel* self, qkvet_context*,
 }
 
 // Options that the skeleton implements for every storage.
-inline constexpr uint64_t kCacheOptions = QKVET_CACHE_ROPE | QKVET_CACHE_WINDOW;
+inline constexpr uint64_t kCacheOptions =
+    QKVET_CACHE_ROPE | QKVET_CACHE_ROPE_PART | QKVET_CACHE_WINDOW;
 
 // Options that it implements for arithmetic with options of a row.
 inline constexpr uint64_t kCacheScores = QKVET_CACHE_ALIBI | QKVET_CACHE_SINK |

@@ -119,6 +119,9 @@ static inline uint64_t qkvet_options_of(const qkvet_forward_args* a) {
 #define QKVET_FORWARD_NUMBER(field, option) {a->field != 0, option},
 #include "qkvet/tensors.def"
       {a->rope != QKVET_ROPE_NONE, QKVET_OPTION_ROPE},
+      {a->rope_cos.ndim == 2 && a->q.ndim == 4 &&
+           2 * a->rope_cos.shape[1] < a->q.shape[3],
+       QKVET_OPTION_ROPE_PART},
       {a->dropout_p != 0, QKVET_OPTION_DROPOUT},
       {a->key_block_size > 1, QKVET_OPTION_KEY_LIST_BLOCKS},
       {packed, pages ? QKVET_OPTION_PACKED_PAGES : QKVET_OPTION_PACKED},
@@ -167,6 +170,7 @@ static inline const char* qkvet_undeclared_number_(const qkvet_forward_args* a,
 #define QKVET_FORWARD_NUMBER(field, option) {option, #field},
 #include "qkvet/tensors.def"
                {QKVET_OPTION_ROPE, "rope"},
+               {QKVET_OPTION_ROPE_PART, "rope over some channels"},
                {QKVET_OPTION_DROPOUT, "dropout_p"},
                {QKVET_OPTION_KEY_LIST_BLOCKS, "key_block_size"},
                {QKVET_OPTION_PACKED_PAGES, "cu_seqlens_q beside pages"},

@@ -89,6 +89,12 @@ TEST(Adapter, EveryOptionIsNeededByItsArgument) {
        [](Adapted& a) { a.args.softcap = 1; }},
       {QKVET_OPTION_ROPE, "rope is not declared",
        [](Adapted& a) { a.args.rope = QKVET_ROPE_HALF; }},
+      {QKVET_OPTION_ROPE_PART, "rope over some channels is not declared",
+       [](Adapted& a) {
+         static int64_t table[] = {1, a.args.q.shape[3] / 2 - 1};
+         a.args.rope_cos.shape = table;
+         a.args.rope_cos.ndim = 2;
+       }},
       {QKVET_OPTION_CHUNK, "chunk is not declared",
        [](Adapted& a) { a.args.chunk = 4; }},
       {QKVET_OPTION_DROPOUT, "dropout_p is not declared",

@@ -90,7 +90,7 @@ typedef struct qkvet_cache_args {
    * the sequence, and keeps it. A query has its token's position. rope is the
    * same in every step of a cache: keys may be stored rotated or not. */
   int32_t rope;          /* QKVET_ROPE_* */
-  qkvet_tensor rope_cos; /* [positions, d/2], at least of all tokens that the
+  qkvet_tensor rope_cos; /* [positions, r/2], at least of all tokens that the
                             sequence then holds */
   qkvet_tensor rope_sin; /* the same */
 
@@ -123,6 +123,8 @@ typedef struct qkvet_cache_args {
 /* mask and bias of a step. */
 #define QKVET_CACHE_MASK (UINT64_C(1) << 12)
 #define QKVET_CACHE_BIAS (UINT64_C(1) << 13)
+#define QKVET_CACHE_ROPE_PART \
+  (UINT64_C(1) << 14) /* as QKVET_OPTION_ROPE_PART */
 
 struct qkvet_cache_table {
   size_t struct_size;

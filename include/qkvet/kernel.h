@@ -70,7 +70,7 @@ enum {
 
 enum {
   QKVET_ROPE_NONE = 0,
-  QKVET_ROPE_HALF = 1,       /* pairs (c, c + d/2) */
+  QKVET_ROPE_HALF = 1,       /* pairs (c, c + r/2) */
   QKVET_ROPE_INTERLEAVED = 2 /* pairs (2c, 2c + 1) */
 };
 
@@ -114,8 +114,8 @@ typedef struct qkvet_forward_args {
    * f32 (f64 where q is f64) and may have any frequencies; positions are row
    * numbers of the tables. With rope all four tensors are present. */
   int32_t rope;             /* QKVET_ROPE_* */
-  qkvet_tensor rope_cos;    /* [positions, d/2] */
-  qkvet_tensor rope_sin;    /* [positions, d/2] */
+  qkvet_tensor rope_cos;    /* [positions, r/2], r = d, or ROPE_PART */
+  qkvet_tensor rope_sin;    /* [positions, r/2] */
   qkvet_tensor q_positions; /* [B, Tq] int64 */
   qkvet_tensor k_positions; /* [B, Tk] int64 */
 
@@ -293,6 +293,9 @@ typedef struct qkvet_forward_args {
 #define QKVET_OPTION_FULL_RANGES (UINT64_C(1) << 34)
 #define QKVET_OPTION_CHUNK (UINT64_C(1) << 35)
 #define QKVET_OPTION_TREE_MASK (UINT64_C(1) << 36)
+/* With ROPE: tables of r/2 < d/2 columns. Only channels 0 to r - 1 are turned
+ * (rotary_dim, partial_rotary_factor). */
+#define QKVET_OPTION_ROPE_PART (UINT64_C(1) << 37)
 
 /* Flags (bits of qkvet_capabilities.flags). */
 /* A claim: simultaneous calls, each with its own context and thread, return

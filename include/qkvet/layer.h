@@ -58,8 +58,8 @@ typedef struct qkvet_layer_args {
   /* Rotary positions, applied to q and k between the split and attention, as
    * in qkvet_forward_args: the stages q and k are the rotated ones. */
   int32_t rope;           /* QKVET_ROPE_* */
-  qkvet_tensor rope_cos;  /* [positions, d/2] */
-  qkvet_tensor rope_sin;  /* [positions, d/2] */
+  qkvet_tensor rope_cos;  /* [positions, r/2] */
+  qkvet_tensor rope_sin;  /* [positions, r/2] */
   qkvet_tensor positions; /* [B, T] int64, of queries and keys */
 
   /* Fused projections: one matrix with W_Q, W_K and W_V side by side in the
@@ -107,6 +107,7 @@ typedef struct qkvet_layer_args {
 #define QKVET_LAYER_FUSED_VKQ (UINT64_C(1) << 9)
 #define QKVET_LAYER_MASK_BUFFER (UINT64_C(1) << 10)
 #define QKVET_LAYER_WEIGHTS (UINT64_C(1) << 11)
+#define QKVET_LAYER_ROPE_PART (UINT64_C(1) << 12) /* QKVET_OPTION_ROPE_PART */
 
 struct qkvet_layer_table {
   size_t struct_size;

@@ -18,7 +18,7 @@ struct Rows {
 
 void turn(const Case& value, const Rows& all, std::vector<double>& data) {
   const int64_t d = value.shape.d;
-  const int64_t pairs = d / 2;
+  const int64_t pairs = rope_channels(value) / 2;
   const bool half = value.rope.style == RopeStyle::kHalf;
   for (int64_t row = 0; row < value.shape.B * all.heads * all.rows; ++row) {
     const int64_t b = row / (all.heads * all.rows);
@@ -39,7 +39,7 @@ void turn(const Case& value, const Rows& all, std::vector<double>& data) {
 }  // namespace
 
 void quarter_turns(const Case& value, int64_t rows, Inputs& inputs) {
-  const int64_t pairs = value.shape.d / 2;
+  const int64_t pairs = rope_channels(value) / 2;
   inputs.rope_cos.clear();
   inputs.rope_sin.clear();
   for (int64_t at = 0; at < rows * pairs; ++at) {

@@ -59,10 +59,12 @@ KernelCall call_without_data(const Case& value, Operation operation,
   s.Hkv = std::min<int64_t>(s.Hkv, 1);
   s.d = std::min<int64_t>(s.d, 2);  // a pair for a rotation
   s.dv = std::min<int64_t>(s.dv, 1);
+  bare.rope.channels = 0;
   if (bare.layout == Layout::kPacked) s.dv = s.d;
   inputs = make_inputs(bare);
   KernelCall call = call_of(bare, inputs, operation);
   call.shape = value.shape;
+  call.rope_channels = rope_channels(value);
   return call;
 }
 

@@ -214,6 +214,8 @@ Case draw_unconstrained_layer(Draw& draw, const Scope& scope, bool backward) {
   value.w = draw.of(kMatrices);
   if (draw.chance(50)) value.bias = {RecipeKind::kLattice, 0};
   value.seed = draw.bits() >> 44;
+  if (value.rope.style != RopeStyle::kNone && s.d > 2 && draw.chance(30))
+    draw_rope_part(draw, value);
   const bool model_follows = s.D == s.H * s.d;
   keep_to_declared(scope, value);
   if (model_follows) value.shape.D = s.H * s.d;

@@ -81,6 +81,8 @@ void draw_data(Draw& draw, Case& value);
 void draw_data_of(Draw& draw, const DataPreset& preset, Case& value);
 
 Rope draw_rotation(Draw& draw);
+// Some of the channels, for a case with a rotation; d is then at least 3.
+void draw_rope_part(Draw& draw, Case& value);
 
 // Adds numbers at the edges of narrower types, strides of any order, and lse up
 // to the range of their type, to a case with drawn data.

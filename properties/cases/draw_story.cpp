@@ -223,6 +223,9 @@ Case draw_story(Draw& draw, const Law& law, const Scope& scope) {
   }
   constrain_extents_to_story(value);
   draw_scale(draw, value);
+  if (value.rope.style != RopeStyle::kNone && value.shape.d > 2 &&
+      draw.chance(30))
+    draw_rope_part(draw, value);
   keep_to_declared(scope, value);
   apply_pins(scope, value);
   draw_data(draw, value);

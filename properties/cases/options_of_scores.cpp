@@ -160,6 +160,11 @@ void draw_rope(Draw& draw, Case& value) {
   value.rope = draw_rotation(draw);
 }
 
+void draw_turned_part(Draw& draw, Case& value) {
+  if (value.rope.style == RopeStyle::kNone) value.rope = draw_rotation(draw);
+  draw_rope_part(draw, value);
+}
+
 bool has_lists(const Case& c) { return c.listed.entries > 0; }
 
 // One block, whole or partial, and two.
@@ -167,6 +172,16 @@ void add_list_blocks(const AddSetting& add) {
   for (int64_t n = 1; n <= 2; ++n)
     add([=](Case& c) {
       c.listed = {n, false, c.listed.lengths, false, /*block=*/2};
+    });
+}
+
+// Two of three channels.
+void add_turned_parts(const AddSetting& add) {
+  for (const RopeStyle style : {RopeStyle::kHalf, RopeStyle::kInterleaved})
+    add([style](Case& c) {
+      if (c.shape.dv == c.shape.d) c.shape.dv = std::max<int64_t>(c.shape.d, 3);
+      c.shape.d = std::max<int64_t>(c.shape.d, 3);
+      c.rope = {style, false, 0, 2};
     });
 }
 
@@ -179,6 +194,11 @@ Rope draw_rotation(Draw& draw) {
   rope.random_positions = draw.chance(40);
   if (!rope.random_positions && draw.chance(40)) rope.first = draw.of(kFirst);
   return rope;
+}
+
+void draw_rope_part(Draw& draw, Case& value) {
+  value.shape.d = std::max<int64_t>(value.shape.d, 3);
+  value.rope.channels = 2 * draw.range(1, (value.shape.d - 1) / 2);
 }
 
 std::vector<DrawnOption> options_of_scores() {
@@ -219,6 +239,9 @@ std::vector<DrawnOption> options_of_scores() {
        "sink=lattice"},
       // Two channels are one pair in either style.
       {QKVET_OPTION_ROPE, draw_rope, "rope=half{,.random}"},
+      {QKVET_OPTION_ROPE_PART, draw_turned_part, "", add_turned_parts,
+       [](const Case& c) { return c.rope.style != RopeStyle::kNone; }, 50,
+       false, draw_rope_part},
       {QKVET_OPTION_DROPOUT,
        [](Draw& draw, Case& c) {
          c.dropout = draw.of(std::array<float, 4>{0.1F, 0.5F, 0.9F, 0});

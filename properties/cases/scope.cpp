@@ -250,6 +250,9 @@ void keep_to_declared(const Scope& scope, Case& value) {
   }
   if (value.is_layer()) {
     if ((scope.layer_options & QKVET_LAYER_ROPE) == 0) value.rope = {};
+    if ((scope.layer_options & QKVET_LAYER_ROPE_PART) == 0 &&
+        value.rope.channels != 0)
+      value.rope = {};
     if ((scope.layer_options & fused_option(value.fused)) == 0)
       value.fused = FusedOrder::kNone;
     if ((scope.layer_options & QKVET_LAYER_MASK_BUFFER) == 0) value.context = 0;

@@ -97,6 +97,7 @@ uint64_t with_pages_of(uint64_t options) {
     options |= QKVET_OPTION_LENGTHS;
   if ((options & QKVET_OPTION_ALIBI_PER_MEMBER) != 0)
     options |= QKVET_OPTION_ALIBI;
+  if ((options & QKVET_OPTION_ROPE_PART) != 0) options |= QKVET_OPTION_ROPE;
   if ((options &
        (QKVET_OPTION_KEY_LIST_LENGTHS | QKVET_OPTION_KEY_LIST_BLOCKS)) != 0)
     options |= QKVET_OPTION_KEY_LISTS;

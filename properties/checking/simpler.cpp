@@ -284,6 +284,8 @@ void add_simpler_attention(const Case& value, Collector& out) {
 void add_simpler_rope(const Case& value, Collector& out) {
   if (value.rope.style == RopeStyle::kNone) return;
   out.add([](Case& c) { c.rope = {}; });
+  if (value.rope.channels != 0) out.add([](Case& c) { c.rope.channels = 0; });
+  if (value.rope.channels > 2) out.add([](Case& c) { c.rope.channels -= 2; });
   if (value.shape.d > 2) out.add([](Case& c) { c.shape.d -= 2; });
 }
 

@@ -31,7 +31,10 @@ class Collector {
     Case candidate = origin_;
     change(candidate);
     // A rotation stays while channels go.
-    if (candidate.rope.style != RopeStyle::kNone)
+    if (candidate.rope.channels >= candidate.shape.d)
+      candidate.rope.channels = 0;
+    if (candidate.rope.style != RopeStyle::kNone &&
+        candidate.rope.channels == 0)
       candidate.shape.d += candidate.shape.d % 2;
     const Shape& heads = candidate.shape;
     if (heads.Hkv < 1 || heads.H < 1 || heads.H % heads.Hkv != 0) return;

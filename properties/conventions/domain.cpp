@@ -15,8 +15,12 @@ namespace {
 
 // A rotation turns pairs of channels; the tokens of a story are in order.
 void repair_rope(Case& value) {
-  if (value.shape.d % 2 != 0) value.rope = {};
-  if (value.subject() == Subject::kCache) value.rope = {value.rope.style};
+  Rope& rope = value.rope;
+  if (rope.channels >= value.shape.d || rope.channels % 2 != 0)
+    rope.channels = 0;
+  if (rope_channels(value) % 2 != 0) rope = {};
+  if (value.subject() == Subject::kCache)
+    rope = {rope.style, false, 0, rope.channels};
 }
 
 // Removes pages and appended tokens that the other options exclude.
@@ -104,6 +108,7 @@ uint64_t allowed_in(const Domain& domain) {
   if ((allows & kLists) != 0) allows |= QKVET_OPTION_INT32_LENGTHS;
   if ((allows & QKVET_OPTION_ALIBI) != 0)
     allows |= QKVET_OPTION_ALIBI_PER_MEMBER;
+  if ((allows & QKVET_OPTION_ROPE) != 0) allows |= QKVET_OPTION_ROPE_PART;
   // A law about options that values in keys exclude never has values in keys.
   static const uint64_t not_beside_them =
       options_beside_no(CallPart::kValuesInKeys);
@@ -206,7 +211,7 @@ namespace {
 
 Case with_law(const Law& law, Case value) {
   if (!value.has_options() || law.domain.subject != value.subject()) {
-    drop_options(kStoryOptions & ~law.domain.allows, value);
+    drop_options(kStoryOptions & ~allowed_in(law.domain), value);
     if ((law.domain.allows & QKVET_OPTION_WINDOW) == 0)
       value.cache = {0, 0, 0, value.cache.stored};
     if ((law.domain.allows & kOptionStored) == 0)

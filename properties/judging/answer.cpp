@@ -56,7 +56,9 @@ OwnedProblem::OwnedProblem(const Case& value, const Inputs& inputs, int reading)
   problem_.cu_k = data_or_null(value.cu_k);
   problem_.members =
       value.cu_q.empty() ? 0 : static_cast<int64_t>(value.cu_q.size()) - 1;
-  problem_.rotation = {value.rope.style, data_or_null(inputs.rope_cos),
+  problem_.rotation = {value.rope.style,
+                       rope_channels(value),
+                       data_or_null(inputs.rope_cos),
                        data_or_null(inputs.rope_sin),
                        data_or_null(inputs.q_positions),
                        data_or_null(inputs.k_positions)};
@@ -105,9 +107,9 @@ LayerProblem layer_problem(const Case& value, const Inputs& inputs) {
   problem.b_v = data(TensorName::kBv);
   problem.b_o = data(TensorName::kBo);
   if (value.rope.style != RopeStyle::kNone)
-    problem.rotation = {value.rope.style, inputs.rope_cos.data(),
-                        inputs.rope_sin.data(), inputs.q_positions.data(),
-                        nullptr};
+    problem.rotation = {value.rope.style,          rope_channels(value),
+                        inputs.rope_cos.data(),    inputs.rope_sin.data(),
+                        inputs.q_positions.data(), nullptr};
   return problem;
 }
 

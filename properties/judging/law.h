@@ -254,7 +254,8 @@ inline constexpr auto kCaseOptions =
                              QKVET_OPTION_SEGMENTS,
                              QKVET_OPTION_FULL_RANGES,
                              QKVET_OPTION_CHUNK,
-                             QKVET_OPTION_TREE_MASK});
+                             QKVET_OPTION_TREE_MASK,
+                             QKVET_OPTION_ROPE_PART});
 inline constexpr uint64_t kAllCaseOptions = [] {
   uint64_t all = 0;
   for (const uint64_t option : kCaseOptions) all |= option;

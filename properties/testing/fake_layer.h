@@ -15,18 +15,20 @@ namespace qkvet::properties {
 // The tables of a call, and no positions.
 class FakeRotation {
  public:
-  explicit FakeRotation(const KernelCall& call) : style_(call.rope) {
+  explicit FakeRotation(const KernelCall& call)
+      : style_(call.rope), channels_(call.rope_channels) {
     if (style_ == RopeStyle::kNone) return;
-    const int64_t count = call.rope_rows * (call.shape.d / 2);
+    const int64_t count = call.rope_rows * (call.rope_channels / 2);
     cos_ = floats_as_doubles(call.rope_cos, count);
     sin_ = floats_as_doubles(call.rope_sin, count);
   }
   Rotation rotation() const {
-    return {style_, cos_.data(), sin_.data(), nullptr, nullptr};
+    return {style_, channels_, cos_.data(), sin_.data(), nullptr, nullptr};
   }
 
  private:
   RopeStyle style_;
+  int64_t channels_;
   std::vector<double> cos_, sin_;
 };
 

@@ -23,8 +23,8 @@ class FakeLayerGradients
     info.name = "fake/layer_gradient";
     info.has_forward = false;
     info.has_layer = info.has_layer_backward = true;
-    info.layer_options =
-        QKVET_LAYER_BIASES | QKVET_LAYER_UNBATCHED | QKVET_LAYER_ROPE;
+    info.layer_options = QKVET_LAYER_BIASES | QKVET_LAYER_UNBATCHED |
+                         QKVET_LAYER_ROPE | QKVET_LAYER_ROPE_PART;
     return info;
   }
   static KernelUnderTest under_test() { return fake_under_test(info()); }

@@ -82,6 +82,7 @@ class FakeOptions {
     take_lengths(call, call.cu_q, call.members + 1, cu_q_, problem.cu_q);
     take_lengths(call, call.cu_k, call.members + 1, cu_k_, problem.cu_k);
     problem.rotation.style = call.rope;
+    problem.rotation.channels = call.rope_channels;
     if (const KeyLists& lists = call.listed; lists.entries > 0) {
       const int64_t heads = lists.per_head ? s.Hkv : 1;
       problem.listed.entries = lists.entries;
@@ -101,7 +102,7 @@ class FakeOptions {
     take(call.tree_mask, s.B * s.Tq * s.Tq, tree_, problem.fields.tree);
     problem.fields.ranges = f.ranges;
     problem.fields.chunk = call.chunk;
-    const int64_t table = call.rope_rows * (s.d / 2);
+    const int64_t table = call.rope_rows * (call.rope_channels / 2);
     take(call.rope_cos, table, per_head, rope_cos_, problem.rotation.cos);
     take(call.rope_sin, table, per_head, rope_sin_, problem.rotation.sin);
     take(call.q_positions, s.B * s.Tq, q_positions_,

@@ -98,11 +98,11 @@ class FakeTables : public FakeKernel {
     info.has_cache = info.has_truncate = info.has_layer = true;
     info.has_evict = true;
     info.has_fork = info.has_reorder = info.has_read_back = true;
-    info.cache_options =
-        QKVET_CACHE_ROPE | QKVET_CACHE_WINDOW | QKVET_CACHE_INT8_PER_TOKEN;
+    info.cache_options = QKVET_CACHE_ROPE | QKVET_CACHE_ROPE_PART |
+                         QKVET_CACHE_WINDOW | QKVET_CACHE_INT8_PER_TOKEN;
     info.layer_options = QKVET_LAYER_BIASES | QKVET_LAYER_UNBATCHED |
-                         QKVET_LAYER_ROPE | QKVET_LAYER_MASK_BUFFER |
-                         QKVET_LAYER_WEIGHTS;
+                         QKVET_LAYER_ROPE | QKVET_LAYER_ROPE_PART |
+                         QKVET_LAYER_MASK_BUFFER | QKVET_LAYER_WEIGHTS;
     for (int order = 1; order < kFusedOrderCount; ++order)
       info.layer_options |= fused_option(static_cast<FusedOrder>(order));
     if (returns_stages) info.layer_options |= QKVET_LAYER_STAGES;

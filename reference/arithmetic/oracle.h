@@ -20,8 +20,9 @@ namespace qkvet::reference {
 // pairs of channels.
 struct Rotation {
   RopeStyle style = RopeStyle::kNone;
-  const double* cos = nullptr;           // [positions,d/2]
-  const double* sin = nullptr;           // [positions,d/2]
+  int64_t channels = 0;  // the first r <= d are turned, all others are not
+  const double* cos = nullptr;           // [positions,r/2]
+  const double* sin = nullptr;           // [positions,r/2]
   const int64_t* q_positions = nullptr;  // [B,Tq]
   const int64_t* k_positions = nullptr;  // [B,Tk]
 };

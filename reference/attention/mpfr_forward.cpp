@@ -177,8 +177,8 @@ bool is_seen(const Problem& p, const At& at, int64_t j) {
 Real channel_of(const Problem& p, const double* row, int64_t position,
                 int64_t c) {
   const Rotation& turn = p.rotation;
-  if (turn.style == RopeStyle::kNone) return row[c];
-  const int64_t pairs = p.shape.d / 2;
+  if (turn.style == RopeStyle::kNone || c >= turn.channels) return row[c];
+  const int64_t pairs = turn.channels / 2;
   const bool half = turn.style == RopeStyle::kHalf;
   const int64_t pair = half ? c % pairs : c / 2;
   const int64_t apart = half ? pairs : 1;

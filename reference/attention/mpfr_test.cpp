@@ -39,7 +39,7 @@ int problem_count() {
 double turned_size(const Problem& p, const double* q, const double* k) {
   const Shape& s = p.shape;
   const Rotation& turn = p.rotation;
-  const int64_t pairs = s.d / 2;
+  const int64_t pairs = turn.channels / 2;
   double largest = 1;
   const auto look_at = [&](const int64_t* positions, int64_t rows) {
     for (int64_t n = 0; n < rows * pairs; ++n) {

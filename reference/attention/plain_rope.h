@@ -20,8 +20,12 @@ struct PlainRopeHooks {
   static int64_t first_channel(RopeStyle style, int64_t n) {
     return style == RopeStyle::kHalf ? n : 2 * n;
   }
-  static int64_t second_channel(RopeStyle style, int64_t n, int64_t d) {
-    return style == RopeStyle::kHalf ? n + d / 2 : 2 * n + 1;
+  static int64_t second_channel(RopeStyle style, int64_t n, int64_t turned) {
+    return style == RopeStyle::kHalf ? n + turned / 2 : 2 * n + 1;
+  }
+  // Of d channels, how many are turned.
+  static int64_t turned(const Rotation& rotation, int64_t /*d*/) {
+    return rotation.channels;
   }
   static double first(double a, double b, double cos, double sin) {
     return a * cos - b * sin;
@@ -72,8 +76,11 @@ inline RopeRows with_data(RopeRows rows, const std::vector<double>& data) {
 // Calls visit(first, second, table) with the elements of each pair of each row,
 // and its element of the tables.
 template <class Hooks, class Visit>
-void for_each_pair(RopeStyle style, const RopeRows& rows, Visit visit) {
-  const int64_t pairs = rows.d / 2;
+void for_each_pair(const Rotation& rotation, const RopeRows& rows,
+                   Visit visit) {
+  const RopeStyle style = rotation.style;
+  const int64_t turned = Hooks::turned(rotation, rows.d);
+  const int64_t pairs = turned / 2;
   for (int64_t row = 0; row < rows.B * rows.heads * rows.rows; ++row) {
     const int64_t b = row / (rows.heads * rows.rows);
     const int64_t position =
@@ -81,7 +88,7 @@ void for_each_pair(RopeStyle style, const RopeRows& rows, Visit visit) {
     const int64_t start = row * rows.d;
     for (int64_t n = 0; n < pairs; ++n) {
       visit(start + Hooks::first_channel(style, n),
-            start + Hooks::second_channel(style, n, rows.d), position + n);
+            start + Hooks::second_channel(style, n, turned), position + n);
     }
   }
 }
@@ -90,8 +97,9 @@ template <class Hooks>
 std::vector<double> plain_rotate(const Rotation& rotation, const RopeRows& rows,
                                  TurnWay way = TurnWay::kForth) {
   const auto sign = static_cast<double>(way);
-  std::vector<double> turned(rows.B * rows.heads * rows.rows * rows.d);
-  for_each_pair<Hooks>(rotation.style, rows,
+  const int64_t elements = rows.B * rows.heads * rows.rows * rows.d;
+  std::vector<double> turned(rows.data, rows.data + elements);
+  for_each_pair<Hooks>(rotation, rows,
                        [&](int64_t first, int64_t second, int64_t table) {
                          const double a = rows.data[first];
                          const double b = rows.data[second];

@@ -211,6 +211,8 @@ struct TwinHooks {
     return turn.k_positions[key];
   }
   static DoubleDouble turn_sign(DoubleDouble sin) { return sin; }
+  // The product of a channel that is not turned.
+  static DoubleDouble unturned(DoubleDouble product) { return product; }
   // The number that is added to the score of key `j`.
   static DoubleDouble offset(const Problem& problem, int64_t h, int64_t pair,
                              int64_t j, const TwinSpan& span) {
@@ -309,7 +311,7 @@ void twin_turns(const Problem& problem, const TwinRow& row, int64_t j,
                 Visit visit) {
   const Shape& shape = problem.shape;
   const Rotation& turn = problem.rotation;
-  const int64_t pairs = shape.d / 2;
+  const int64_t pairs = turn.channels / 2;
   const bool half = Hooks::is_half(turn);
   const int64_t apart = half ? pairs : 1;
   const int64_t p = turn.q_positions[row.b * shape.Tq + row.i] * pairs;
@@ -344,6 +346,8 @@ DoubleDouble twin_dot(const Problem& problem, const TwinRow& row, int64_t j) {
             two_product(z[c], y[c2]) + two_product(-z[c2], y[c]);
         dot = dot + along * cos + across * sin;
       });
+  for (int64_t c = problem.rotation.channels; c < problem.shape.d; ++c)
+    dot = dot + Hooks::unturned(two_product(z[c], y[c]));
   return dot;
 }
 

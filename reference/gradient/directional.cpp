@@ -103,7 +103,7 @@ std::vector<Dual> dual_input(const double* x, const double* direction,
 void dual_rotate(const Rotation& turn, const int64_t* positions, int64_t heads,
                  int64_t rows, int64_t width, std::vector<Dual>& x) {
   if (turn.style == RopeStyle::kNone) return;
-  const int64_t pairs = width / 2;
+  const int64_t pairs = turn.channels / 2;
   const bool half = turn.style == RopeStyle::kHalf;
   for (int64_t row = 0; row * width < static_cast<int64_t>(x.size()); ++row) {
     const int64_t token = row / (heads * rows) * rows + row % rows;

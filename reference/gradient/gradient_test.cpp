@@ -129,8 +129,8 @@ TEST(GradientTest, AQuarterTurnWorkedOutByHand) {
   GradientProblem problem;
   problem.forward =
       make_problem(shape, Causal::kNone, 1.0F, q.data(), k.data(), v.data());
-  problem.forward.rotation = {RopeStyle::kHalf, cos.data(), sin.data(),
-                              first.data(), both.data()};
+  problem.forward.rotation = {
+      RopeStyle::kHalf, 2, cos.data(), sin.data(), first.data(), both.data()};
   problem.d_o = d_o.data();
   for (const Backward backward : kReferences) {
     // p = 1/2, D = 4, dS = -2, 2; the second key is read as (-2, 1).

@@ -112,18 +112,20 @@ void twin_turn(const LayerProblem& problem, int64_t heads,
   const Shape& shape = problem.shape;
   const Rotation& turn = problem.rotation;
   const int64_t d = shape.d;
+  const int64_t r = turn.channels;
   const bool half = turn.style == RopeStyle::kHalf;
   const std::vector<double> from = all;
   for (int64_t e = 0; e < static_cast<int64_t>(all.size()); ++e) {
     const int64_t row = e / d;
     const int64_t c = e % d;
+    if (c >= r) continue;
     const int64_t b = row / shape.Tq / heads;
     const int64_t table =
-        Hooks::position(problem, b, row % shape.Tq) * (d / 2) +
-        (half ? c % (d / 2) : c / 2);
-    const bool first = half ? c < d / 2 : c % 2 == 0;
+        Hooks::position(problem, b, row % shape.Tq) * (r / 2) +
+        (half ? c % (r / 2) : c / 2);
+    const bool first = half ? c < r / 2 : c % 2 == 0;
     const double partner =
-        from[first ? e + (half ? d / 2 : 1) : e - (half ? d / 2 : 1)];
+        from[first ? e + (half ? r / 2 : 1) : e - (half ? r / 2 : 1)];
     const DoubleDouble across =
         two_product(first ? -partner : partner, turn.sin[table]);
     all[e] = (two_product(from[e], turn.cos[table]) + across).hi;

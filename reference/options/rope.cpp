@@ -69,9 +69,17 @@ std::vector<double> errors_of(const Rotation& rotation, const RopeRows& rows,
                               const PrecisionModel& model, const double* before,
                               TurnWay way) {
   const auto sign = static_cast<double>(way);
-  std::vector<double> errors(rows.B * rows.heads * rows.rows * rows.d);
+  const int64_t elements = rows.B * rows.heads * rows.rows * rows.d;
+  std::vector<double> errors(elements);
+  const auto turned_channels = PlainRopeHooks::turned(rotation, rows.d);
+  // Channels that are not turned: x 1 + 0 0, which rounds nothing.
+  for (int64_t e = 0; e < elements; ++e) {
+    if (e % rows.d < turned_channels) continue;
+    const double off = before != nullptr ? before[e] : 0;
+    errors[e] = error_of({rows.data[e], 1, 0, 0, off, 0}, model);
+  }
   for_each_pair<PlainRopeHooks>(
-      rotation.style, rows, [&](int64_t first, int64_t second, int64_t table) {
+      rotation, rows, [&](int64_t first, int64_t second, int64_t table) {
         const double cos = rotation.cos[table];
         const double sin = sign * rotation.sin[table];
         Turned turned = {rows.data[first], cos, rows.data[second], -sin, 0, 0};
@@ -106,7 +114,7 @@ class TurnedBack {
         errors_of(rotation_, with_data(rows, gradient), of_result_,
                   bound.data(), TurnWay::kBack);
     for_each_pair<PlainRopeHooks>(
-        rotation_.style, rows, [&](int64_t first, int64_t second, int64_t) {
+        rotation_, rows, [&](int64_t first, int64_t second, int64_t) {
           for (const int64_t e : {first, second}) {
             // 0 for every kernel; an infinity times a sine of 0 is a NaN.
             const double most = std::max(bound[first], bound[second]);
@@ -118,6 +126,10 @@ class TurnedBack {
           }
         });
     bound = std::move(turned);
+    for (size_t e = 0; e < turned.size(); ++e)
+      if (static_cast<int64_t>(e) % rows.d >= rotation_.channels &&
+          !(std::max(bound[e], turned[e]) < kOverflows))
+        turned[e] = std::numeric_limits<double>::infinity();
     reach = plain_rotate<TurnedSizes>(rotation_, with_data(rows, reach));
   }
 

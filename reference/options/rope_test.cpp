@@ -24,7 +24,7 @@ enum class Turning : uint8_t {
 TestOutput run_turned(Turning how, const TestControl& kernel, TestProblem p) {
   const Shape& s = p.problem.shape;
   const Rotation turn = p.get().rotation;
-  const int64_t tables = std::ssize(p.rope_cos) * 2 / s.d;
+  const int64_t tables = std::ssize(p.rope_cos) * 2 / turn.channels;
   if (how == Turning::kOneAhead)
     for (int64_t& position : p.k_positions) position = (position + 1) % tables;
   const double sign = how == Turning::kBack ? -1 : 1;
@@ -136,6 +136,7 @@ TEST(RopeTest, NothingIsOffWhereNothingRounds) {
   p.q_positions.assign(3, 0);
   p.k_positions.assign(3, 0);
   p.problem.rotation.style = RopeStyle::kInterleaved;
+  p.problem.rotation.channels = 4;
   const RotationErrors exact = rotation_errors(
       p.get(), for_storage(generic_precision(), Dtype::kF32, Dtype::kF32));
   for (const double error : exact.q) EXPECT_EQ(error, 0);

@@ -96,6 +96,12 @@ struct PairsSwapped : PlainHooks {
   }
 };
 
+struct LastPairLost : PlainHooks {
+  static int64_t turned(const Rotation& rotation, int64_t d) {
+    return rotation.channels < d ? rotation.channels - 2 : d;
+  }
+};
+
 struct SecondNotTurned : PlainHooks {
   static double second(double /*a*/, double b, double cos, double /*sin*/) {
     return b * cos;
@@ -241,6 +247,10 @@ struct MemberTooWide : TwinHooks {
   }
 };
 
+struct UnturnedLost : TwinHooks {
+  static DoubleDouble unturned(DoubleDouble /*product*/) { return 0.0; }
+};
+
 struct TurnedBack : TwinHooks {
   static DoubleDouble turn_sign(DoubleDouble sin) {
     return DoubleDouble(0.0) + sin * DoubleDouble(-1.0);
@@ -359,6 +369,7 @@ constexpr std::array<Row, kSeededFaultCount> kRows = {{
     {"plain_range_closed", plain_forward_with<RangeClosed>},
     {"plain_chunk_towards_0", plain_forward_with<ChunkTowards0>},
     {"plain_siblings_seen", plain_forward_with<SiblingsSeen>},
+    {"plain_last_pair_lost", plain_forward_with<LastPairLost>},
     {"twin_sum_not_rescaled", twin_forward_with<SumNotRescaled>},
     {"twin_value_not_rescaled", twin_forward_with<ValueNotRescaled>},
     {"twin_series_truncated", twin_forward_with<SeriesTruncated>},
@@ -370,6 +381,7 @@ constexpr std::array<Row, kSeededFaultCount> kRows = {{
     {"twin_length_ignored", twin_forward_with<LengthIgnored>},
     {"twin_member_too_wide", twin_forward_with<MemberTooWide>},
     {"twin_turned_back", twin_forward_with<TurnedBack>},
+    {"twin_unturned_lost", twin_forward_with<UnturnedLost>},
     {"twin_key_of_first_member", twin_forward_with<KeyOfFirstMember>},
     {"twin_slopes_one_apart", twin_forward_with<SlopesOneApart>},
     {"twin_list_modulo", twin_forward_with<ListModulo>},

@@ -36,6 +36,7 @@ enum class SeededFault : uint8_t {
   kPlainRangeClosed,      // a range contains its end
   kPlainChunkTowards0,    // positions before the first key are in chunk 0
   kPlainSiblingsSeen,     // every draft is seen
+  kPlainLastPairLost,     // of some channels, the last pair is not turned
   kTwinSumNotRescaled,    // a new maximum leaves the sum as it is
   kTwinValueNotRescaled,  // a new maximum leaves the values as they are
   kTwinSeriesTruncated,   // three terms of the exponential series
@@ -47,6 +48,7 @@ enum class SeededFault : uint8_t {
   kTwinLengthIgnored,     // the diagonal ends at Tk, regardless of kv_len
   kTwinMemberTooWide,     // a packed member begins one key early
   kTwinTurnedBack,        // pairs are turned the other way
+  kTwinUnturnedLost,      // channels that are not turned are left out
   kTwinKeyOfFirstMember,  // keys have the positions of member 0
   kTwinSlopesOneApart,    // slopes of members begin one number apart, not H
   kTwinListModulo,        // query head h has list h mod Hkv
@@ -60,7 +62,7 @@ enum class SeededFault : uint8_t {
   kTwinChunkSlides,       // a chunk ends at its row
   kTwinTreeTransposed,    // drafts see their descendants
 };
-inline constexpr int kSeededFaultCount = 46;
+inline constexpr int kSeededFaultCount = 48;
 
 // "plain_strict_diagonal", ...
 std::string_view seeded_fault_name(SeededFault fault);

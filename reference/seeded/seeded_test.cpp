@@ -135,7 +135,11 @@ constexpr Removed kRemoved[] = {
      }},
     {QKVET_OPTION_VALUE_WIDTH,
      [](TestProblem& p) {
-       return make_equal(p.problem.shape.d, p.problem.shape.dv);
+       const Shape& s = p.problem.shape;
+       int64_t& turned = p.problem.rotation.channels;
+       const bool differed = make_equal(p.problem.shape.d, p.problem.shape.dv);
+       turned = std::min(turned, s.d - s.d % 2);
+       return differed;
      }},
     {QKVET_OPTION_CROSS_LENGTHS,
      [](TestProblem& p) {
@@ -160,6 +164,15 @@ constexpr Removed kRemoved[] = {
      [](TestProblem& p) {
        return std::exchange(p.problem.rotation.style, RopeStyle::kNone) !=
               RopeStyle::kNone;
+     }},
+    {QKVET_OPTION_ROPE_PART,
+     [](TestProblem& p) {
+       Rotation& turn = p.problem.rotation;
+       const bool some =
+           turn.style != RopeStyle::kNone && turn.channels < p.problem.shape.d;
+       // The other channels get an angle of 0.
+       return some && clear(p.rope_cos, p.rope_sin) &&
+              std::exchange(turn.style, RopeStyle::kNone) != RopeStyle::kNone;
      }},
     {QKVET_OPTION_LENGTHS,
      [](TestProblem& p) { return clear(p.q_len, p.kv_len); }},

@@ -188,6 +188,7 @@ inline void add_layer_rotation(TestRandom& random, TestLayerProblem& p) {
   p.rope_sin = std::move(like.rope_sin);
   p.positions = std::move(like.q_positions);
   p.problem.rotation.style = like.problem.rotation.style;
+  p.problem.rotation.channels = like.problem.rotation.channels;
 }
 
 inline TestLayerProblem random_layer(TestRandom& random, LayerRegime regime,

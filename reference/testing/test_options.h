@@ -165,12 +165,16 @@ inline void add_key_lists(TestRandom& random, TestProblem& p) {
 }
 
 // Points on the circle as in tables, with steps of a quarter turn and none in
-// between, and numbers that are on no circle. The number of channels of `p`
-// must be even.
+// between, and numbers that are on no circle. All channels are turned, or some.
+// The number of channels of `p` must be even.
 inline void add_rotation(TestRandom& random, TestProblem& p) {
   const Shape& s = p.problem.shape;
   const int64_t positions = 1 + random.below(2 * s.Tk + 2);
-  for (int64_t n = 0; n < positions * s.d / 2; ++n) {
+  int64_t channels = s.d;
+  if (s.d > 2 && random.below(3) == 0)
+    channels = 2 + 2 * random.below(s.d / 2 - 1);
+  p.problem.rotation.channels = channels;
+  for (int64_t n = 0; n < positions * channels / 2; ++n) {
     double cos = 1 - 2 * random.uniform();
     double sin = (random.below(2) == 0 ? 1 : -1) * std::sqrt(1 - cos * cos);
     const int64_t kind = random.below(8);
@@ -211,10 +215,11 @@ inline std::vector<double> turned_in_f32(const Rotation& rotation,
                                          const TestTurn& how,
                                          const std::vector<double>& from) {
   const bool half = rotation.style == RopeStyle::kHalf;
-  const int64_t pairs = how.d / 2;
-  std::vector<double> out(from.size());
+  const int64_t pairs = rotation.channels / 2;
+  std::vector<double> out = from;
   for (int64_t e = 0; e < std::ssize(from); ++e) {
     const int64_t c = e % how.d, row = e / how.d;
+    if (c >= rotation.channels) continue;
     const int64_t token =
         row / how.rows / how.heads * how.rows + row % how.rows;
     const bool second = half ? c >= pairs : c % 2 == 1;

@@ -100,9 +100,9 @@ struct TestProblem {
     problem.kv_len = optional(kv_len);
     problem.cu_q = optional(cu_q);
     problem.cu_k = optional(cu_k);
-    problem.rotation = {problem.rotation.style, optional(rope_cos),
-                        optional(rope_sin), optional(q_positions),
-                        optional(k_positions)};
+    problem.rotation = {problem.rotation.style, problem.rotation.channels,
+                        optional(rope_cos),     optional(rope_sin),
+                        optional(q_positions),  optional(k_positions)};
     problem.fields.segments_q = optional(segments_q);
     problem.fields.segments_k = optional(segments_k);
     problem.fields.full_ranges = optional(full_ranges);

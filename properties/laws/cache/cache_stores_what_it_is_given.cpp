@@ -43,14 +43,15 @@ constexpr double kComputedRoundings = 8;
 std::vector<double> errors_of_computed(const Case& value,
                                        const std::vector<double>& keys) {
   const int64_t d = value.shape.d;
+  const int64_t turned = rope_channels(value);
   const bool half = value.rope.style == RopeStyle::kHalf;
   std::vector<double> errors(keys.size());
   for (size_t n = 0; n < keys.size(); ++n) {
     const auto c = static_cast<int64_t>(n) % d;
     double size = std::fabs(keys[n]);
-    if (value.rope.style != RopeStyle::kNone) {
-      const int64_t partner =
-          half ? (c < d / 2 ? c + d / 2 : c - d / 2) : (c ^ 1);
+    if (c < turned) {
+      const int64_t apart = c < turned / 2 ? turned / 2 : -turned / 2;
+      const int64_t partner = half ? c + apart : (c ^ 1);
       size += std::fabs(
           keys[n - static_cast<size_t>(c) + static_cast<size_t>(partner)]);
     }
