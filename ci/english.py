@@ -18,7 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PATTERNS = {
     "free relative": (
         "begin with the subject; What, Where, Who and Of begin questions alone",
-        r"(?:^|[.:;] )(?:What|Where|Who|Whoever|Of) [a-z][^?]*?(?:[.;]|$)", 82),
+        r"(?:^|[.:;] )(?:What|Where|Who|Whoever|Of) [a-z][^?]*?(?:[.;]|$)", 81),
     "behind, in front of": (
         "after, before (time); past, next to (place)", r"\b(?:behind|in front of)\b", 93),
     "stands, lies": (

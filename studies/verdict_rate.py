@@ -54,7 +54,7 @@ def measure(task, paths, right, seconds, jobs):
         for one in [pool.submit(run) for _ in range(jobs)]:
             one.result()
     in_all = time.monotonic() - began
-    judge.warm.close()  # whose children count from now on
+    judge.warm.close()  # children of a new one count from now on
     return took, in_all, cpu() - before, false
 
 

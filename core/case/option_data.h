@@ -22,7 +22,7 @@ TokenRange range_of_token(const Case& value, int64_t b, int64_t token);
 // For kTreeN: the parent of draft n of member b; -1: the history.
 int64_t parent_of_draft(const Case& value, int64_t b, int64_t n);
 
-// What hides keys: masks and lists.
+// Fills the masks and lists that hide keys.
 void fill_hidden_keys(const Case& value, Inputs& inputs);
 // The same, and bias, sink and slopes in double.
 void fill_option_data(const Case& value, Inputs& inputs);

@@ -64,8 +64,8 @@ std::vector<std::string> split(const std::string& text) {
   return parts;
 }
 
-// The superuser's processes are not limited, and nobody's are: the real user is
-// the one that counts, and the effective one opens the files.
+// The superuser's processes are not limited, those of other users are: the real
+// user is the one that counts, and the effective one opens the files.
 void be_counted() {
   constexpr uid_t kNobody = 65534;
   if (getuid() == 0) setresuid(kNobody, geteuid(), geteuid());

@@ -61,7 +61,7 @@ using Readings = std::vector<OtherReading>;
 // symptoms, for causes, and for kernels with unknown conventions.
 Readings readings_of_attention(const KernelInfo& kernel);
 
-// The case whose truth is that of the edited problem. All must outlive it.
+// The case with the truth of the edited problem. All must outlive it.
 CaseWork work_as(const Edit& edit, Room& room, const Law& law,
                  const Case& value, TimeUse& time);
 

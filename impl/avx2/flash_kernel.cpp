@@ -281,8 +281,8 @@ TileKeys widened(const FlashHead& head, const FlashWorkspace& space,
   return {space.k, head.width, 1, space.v, columns, kPanel, {}};
 }
 
-// The same of f32 in place, but for values whose panels have gaps or end after
-// their rows.
+// The same of f32 in place, but for values with gaps in their panels, or that
+// end after their rows.
 TileKeys in_place(const FlashHead& head, const FlashWorkspace& space,
                   int64_t first) {
   FlashHead tile = head;

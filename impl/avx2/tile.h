@@ -98,14 +98,14 @@ void score_panel(const float* q, const float* k, int64_t width, float scale,
 
 constexpr int64_t kLine = 64;  // bytes of a line of the cache
 
-// Where k and v of the tile after this one are, in bytes. `element` is 0 if
+// The places of k and v of the tile after this one, in bytes. `element` is 0 if
 // they are in the cache already.
 struct NextTile {
   const char *k, *v;
   int64_t k_row, v_row, element;
 };
 
-// Where the keys of a tile are: in panels, or in rows of f32.
+// The keys of a tile: in panels, or in rows of f32.
 struct TileKeys {
   const float* k;          // of panels: [d, kPanel]
   int64_t k_row, k_col;    // of rows

@@ -47,7 +47,7 @@ bool has_positions(const Rope& rope, const View<const int64_t>& positions,
 
 // The usual rotation of one row; a fault replaces a part of it.
 struct PlainTurn {
-  // Of the channels that are turned.
+  // The number of pairs that are turned.
   static int64_t pairs(int64_t channels) { return channels / 2; }
   static int64_t apart(const Rope& rope, int64_t /*width*/) {
     return rope.channels / 2;

@@ -172,13 +172,18 @@ CacheForm draw_form(Draw& draw, const Law& law, const Scope& scope) {
 // Drawn from a separate stream: a story without them keeps its bytes.
 void draw_scores(const Scope& scope, Case& value) {
   constexpr uint32_t kStream = 0x5C0E;
-  constexpr uint64_t kOfForm = QKVET_OPTION_ROPE | QKVET_OPTION_WINDOW;
+  constexpr uint64_t kOfForm =
+      QKVET_OPTION_ROPE | QKVET_OPTION_ROPE_PART | QKVET_OPTION_WINDOW;
   uint32_t next = 0;
   Draw draw([&] { return philox_u64(value.seed, kStream, next++, 0); });
   for (const auto& [declared, option] : kCacheOptions)
     if ((option & kOfForm) == 0 && (scope.cache_options & declared) != 0 &&
         draw.chance(30))
       draw_option(draw, option, value);
+  if (value.rope.style != RopeStyle::kNone &&
+      (scope.cache_options & QKVET_CACHE_ROPE_PART) != 0 && value.shape.d > 2 &&
+      draw.chance(30))
+    draw_rope_part(draw, value);
   draw_any_strides(scope, value);
 }
 
@@ -223,9 +228,6 @@ Case draw_story(Draw& draw, const Law& law, const Scope& scope) {
   }
   constrain_extents_to_story(value);
   draw_scale(draw, value);
-  if (value.rope.style != RopeStyle::kNone && value.shape.d > 2 &&
-      draw.chance(30))
-    draw_rope_part(draw, value);
   keep_to_declared(scope, value);
   apply_pins(scope, value);
   draw_data(draw, value);

@@ -152,7 +152,7 @@ enum class FailureKind : uint8_t {
   kHang     // the kernel hung or took all memory: the same, but slow
 };
 
-// What a reason is about, where that decides more than its text.
+// The subject of a reason, if it decides more than its text.
 enum class About : uint8_t {
   kOther,
   kDeclaration,  // with Unsupported: it is not declared

@@ -23,7 +23,7 @@ struct PlainRopeHooks {
   static int64_t second_channel(RopeStyle style, int64_t n, int64_t turned) {
     return style == RopeStyle::kHalf ? n + turned / 2 : 2 * n + 1;
   }
-  // Of d channels, how many are turned.
+  // The number of turned channels, at most d.
   static int64_t turned(const Rotation& rotation, int64_t /*d*/) {
     return rotation.channels;
   }

@@ -108,8 +108,9 @@ def main(argv):
     while True:
         data, given, _flags, _from = socket.recv_fds(judge, _LONGEST, _DESCRIPTORS)
         if not data:  # the judge has ended
-            for pid in known:
+            for pid in list(known):
                 _kill(pid)
+                _ended(pid, known)
             return 0
         request = json.loads(data)
         if "fork" in request:
