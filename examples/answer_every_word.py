@@ -14,11 +14,12 @@ np.seterr(all="ignore")
 
 
 def turned(x, positions, style, cos, sin):
-    """x [B,heads,T,d], its pairs of channels turned by their positions."""
+    """x [B,heads,T,d], its pairs of channels turned by their positions; channels
+    for which the tables have no column stay."""
     cos, sin = cos[positions][:, None], sin[positions][:, None]
-    half = x.shape[3] // 2
-    first = slice(0, half) if style == "half" else slice(0, None, 2)
-    second = slice(half, None) if style == "half" else slice(1, None, 2)
+    half = cos.shape[3]
+    first = slice(0, half) if style == "half" else slice(0, 2 * half, 2)
+    second = slice(half, 2 * half) if style == "half" else slice(1, 2 * half, 2)
     out = x.copy()
     out[..., first] = x[..., first] * cos - x[..., second] * sin
     out[..., second] = x[..., first] * sin + x[..., second] * cos
@@ -135,6 +136,10 @@ def forward(call, t):
 
 def backward(call, t):
     q, k, v, d_o, o = (t[name] for name in ("q", "k", "v", "d_o", "o"))
+    if call["rope"] != "none":
+        cos, sin = t["rope_cos"], t["rope_sin"]
+        q = turned(q, t["q_positions"], call["rope"], cos, sin)
+        k = turned(k, t["k_positions"], call["rope"], cos, sin)
     out = {"d_" + name: np.zeros_like(t[name]) for name in "qkv"}
     out["d_bias"] = np.zeros([call[x] for x in ("B", "H", "Tq", "Tk")], q.dtype)
     out["d_sink"] = np.zeros(call["H"], t["lse"].dtype)
@@ -158,6 +163,9 @@ def backward(call, t):
             if "sink" in t:
                 share = np.where(some, np.exp(t["sink"][h] - lse) * delta, 0)
                 out["d_sink"][h] -= share.sum()
+    if call["rope"] != "none":
+        for name, at in (("d_q", "q_positions"), ("d_k", "k_positions")):
+            out[name] = turned(out[name], t[at], call["rope"], cos, -sin)
     return out
 
 

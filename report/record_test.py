@@ -291,7 +291,7 @@ def hostile(value, field=""):
     kept = {"type", "verdict", "certainty", "cause", "reported_with", "law",
             "laws", "axes", "expected", "actual", "low", "high", "digest",
             "worst_error_over_bound", "error_over_bound", "sizes",
-            "rows", "kind", "met"}
+            "rows", "kind", "met", "reason_is_about"}
     if not isinstance(value, str) or field in kept:
         return value
     return HOSTILE

@@ -61,7 +61,7 @@ TEST(Identify, FindsWhatThePlainKernelDeclares) {
             "window mask bias softcap sink alibi rope lengths packed "
             "alibi_per_member key_lists key_list_lengths "
             "key_list_blocks values_in_keys segments full_ranges chunk "
-            "tree_mask");
+            "tree_mask rope_part");
   EXPECT_EQ(told.fields["dtypes"], "f32 f16 bf16");
   EXPECT_EQ(told.fields["layouts"], "bhtd bthd packed_qkv any_strides");
   const std::map<std::string, std::string> expected = {

@@ -60,6 +60,7 @@ constexpr qkvet_kernel kSniffs =
 }  // namespace
 
 QKVET_FAULT(small_keys_linear, kSniffs<0, 55>) = {
+    .when = "Tk > 1",
     .cause = "exp(x) is taken as 1 + x where no key is larger than 0.55",
     .fix = "one path for all numbers",
     .source = "kernelbench.com annotations 20260709_172635",
@@ -68,6 +69,7 @@ QKVET_FAULT(small_keys_linear, kSniffs<0, 55>) = {
 
 // Between the data of tests that are plain and those that are tiny.
 QKVET_FAULT(keys_of_a_tenth_linear, kSniffs<5, 20>) = {
+    .when = "Tk > 1",
     .cause = "exp(x) is taken as 1 + x where the largest key is between 0.05 "
              "and 0.2",
     .fix = "one path for all numbers",
@@ -76,6 +78,7 @@ QKVET_FAULT(keys_of_a_tenth_linear, kSniffs<5, 20>) = {
 
 // Beyond what tests call large.
 QKVET_FAULT(huge_keys_linear, kSniffs<26000, 100000>) = {
+    .when = "Tk > 1",
     .cause = "exp(x) is taken as 1 + x where the largest key is between 260 "
              "and 1,000",
     .fix = "one path for all numbers",
@@ -84,6 +87,7 @@ QKVET_FAULT(huge_keys_linear, kSniffs<26000, 100000>) = {
 
 // Right for data that is made to be hard.
 QKVET_FAULT(normal_keys_linear, kSniffs<100, 400>) = {
+    .when = "Tk > 1",
     .cause = "exp(x) is taken as 1 + x where keys look like N(0, 1)",
     .fix = "one path for all numbers",
     .killed_by = {"agrees_with_oracle", "magnitude_moves_to_queries"},

@@ -30,7 +30,8 @@ CallBounds CaseWork::bounds(const JudgedKernel& kernel, size_t n,
   const Truth& truth = truth_for(planned, prepared, kernel.info, model);
   if (truth.gradient == nullptr) bounds.visible = truth.oracle.visible;
   for (const TensorName output : outputs_of(value.subject()))
-    bounds.outputs[output] = *truth_of_output(&truth, output).bound;
+    if (const auto* bound = truth_of_output(&truth, output).bound)
+      bounds.outputs[output] = *bound;
   return bounds;
 }
 

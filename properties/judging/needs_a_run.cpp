@@ -18,6 +18,7 @@ constexpr Row kRows[] = {
     {"long_use_changes_nothing", "a call is answered once"},
     {"threads_change_nothing", "a plan asks for no number of threads"},
     {"calls_at_once_change_nothing", "a plan asks for one call at a time"},
+    {"magnitude_moves_to_queries", "a plan has keys of ordinary size"},
     {"layout_changes_nothing", "files are contiguous"}};
 
 }  // namespace

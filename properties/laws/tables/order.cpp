@@ -183,9 +183,9 @@ Case with_packed_members(Case value) {
 Case with_mates(Case value) {
   if (!value.cu_q.empty()) return with_packed_members(std::move(value));
   value = with_two_in_batch(std::move(value));
+  // Lengths that a smaller batch has do not come back: shrinking ends.
   for (auto* lengths : {&value.q_len, &value.kv_len})
-    if (!lengths->empty())
-      lengths->resize(static_cast<size_t>(value.shape.B), 1);
+    if (std::ssize(*lengths) != value.shape.B) lengths->clear();
   return value;
 }
 
